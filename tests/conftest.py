@@ -1,4 +1,4 @@
-"""Fixtures for tests that look at running MPI jobs, and the order and the processes in which those tests run."""
+"""Fixtures for tests that read running MPI jobs, and the order and the processes in which those tests run."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests of one scene behind each other, long ones first, and those that look at what all others saw last.
+    """Put the tests of one scene behind each other, long ones first, and those that read what all others saw last.
 
     Tests that share a scene, or what a fixture of their module makes, are a group: one process runs all of them.
     """

@@ -187,7 +187,7 @@ def test_programs_report_their_ranks_and_their_error(tmp_path: Path) -> None:
 def test_a_program_is_read_again_and_again(
     compiler: Compiler, mpi: Mpi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is said against it is printed and counted; it is run anew when it ends, beside the files that it needs."""
+    """What is said against it is printed and counted; it is run again when it ends, beside the files that it needs."""
     monkeypatch.setattr(healthy, "MAX_IN_VAIN", 2)
     mpiexec = [str(mpi.mpiexec), *mpi.options, "-n", "2"]
     fine, hangs = (str(compiler.compile(mpi, f"{HANGS}{name}")) for name in ("ping_pong", "head_to_head"))

@@ -100,7 +100,7 @@ def test_what_all_workers_saw_comes_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("alone", "other"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
 def test_a_test_that_is_to_run_alone_does(tmp_path: Path, alone: bool, other: int) -> None:
-    """No test begins beside it, and it doesn't begin beside others."""
+    """No test starts beside it, and it doesn't start beside others."""
     with worker(0, tmp_path).turn(alone=alone), (tmp_path / "floor").open("w") as floor:
         with pytest.raises(BlockingIOError):
             fcntl.flock(floor, other | fcntl.LOCK_NB)

@@ -64,7 +64,7 @@ def calibrate(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     def command(*arguments: object) -> Result:
         try:
             code = cli.main(["calibrate", *map(str, arguments)])
-        except SystemExit as end:  # argparse's way out
+        except SystemExit as end:  # how argparse exits
             code = int(end.code or 0)
         return Result(code, *capfd.readouterr())
 
@@ -116,12 +116,12 @@ def solved(kept: Keeper) -> command.Learned:
 
 @pytest.fixture
 def learned(solved: command.Learned, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command have learnt that before it begins."""
+    """Let the command have learnt that before it starts."""
     monkeypatch.setattr(command, "learn", lambda _: solved)
 
 
 def install(prefix: Path, launcher: str, *, library: bool = True) -> Path:
-    """Make an MPI that is none: its library exports what tells Open MPI's, its commands are shell scripts."""
+    """Make an MPI that is none: its library exports what identifies Open MPI's, its commands are shell scripts."""
     (prefix / "bin").mkdir(parents=True)
     (prefix / "lib").mkdir()
     if library:
@@ -313,7 +313,7 @@ signal.pause()
 
 
 def test_a_process_that_cannot_be_ended_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits for ever."""
+    """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits forever."""
     monkeypatch.setattr(launch, "RUN_SECONDS", 5.0)
     monkeypatch.setattr(launch, "KERNEL_PATIENCE", 0.5)
     mpi, odd = rank_that(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60')
@@ -353,7 +353,7 @@ def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
 def test_a_ctrl_c_at_any_step_of_a_run_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
-    """It waits until what was begun is known, and what ends is gone; then it is a KeyboardInterrupt."""
+    """It waits until what was started is known, and what ends is gone; then it is a KeyboardInterrupt."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -490,7 +490,7 @@ def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
 
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_what_is_known_of_the_fabrics_is_confirmed(mpi: Mpi, kept: Keeper) -> None:
-    """Jobs over UCX and over libfabric were looked at, and all that was shown of them is what they did."""
+    """Jobs over UCX and over libfabric were read, and all that was shown of them is what they did."""
     printed = kept(mpi).printed
     for over in ("pml/ucx over UCX", "pml/cm over mtl/ofi"):
         wanted = rf"^  {over}.+ layouts of .+ confirmed by 32[01] receives, 1[89] messages, \d+ sends$"

@@ -223,7 +223,7 @@ def test_an_old_header_of_a_message_is_known_by_its_tag(
 
 
 def test_without_a_spawned_process_what_needs_several_jobs_is_named(learnt: Learnt) -> None:
-    """That is how ch3 tells jobs apart; 5.0 has no member that differs."""
+    """That is how ch3 distinguishes jobs; 5.0 has no member that differs."""
     failures = MpichFamily().solve([dump for dump in learnt.dumps if "spawn" not in dump.truth["mode"]]).failures
     assert any("MPIDI_VC." in sentence for sentence in failures) is (learnt.name == OLD)
     assert failures if learnt.name == OLD else not failures
@@ -290,7 +290,7 @@ def _evidence(path: Path) -> list[tuple[tuple[str, str], str]]:
 
 
 def test_only_the_ranges_are_searched_that_are_given() -> None:
-    """What stands elsewhere isn't found: a pool's records are looked for among the library's variables."""
+    """What stands elsewhere isn't found: a pool's records are searched for among the library's variables."""
     page = (7).to_bytes(8, "little") + bytes(PAGE - 8)
     regions = [Region(PAGE, PAGE, 0, writable=True), Region(5 * PAGE, PAGE, PAGE, writable=True)]
     dump = Dump({"variables": [(5 * PAGE, 6 * PAGE)]}, regions, 2 * page, "")

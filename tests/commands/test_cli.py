@@ -68,7 +68,7 @@ class Command:
         """Run it."""
         try:
             code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as end:  # argparse's way out
+        except SystemExit as end:  # how argparse exits
             code = int(end.code or 0)
         return Result(code, *self._capfd.readouterr())
 
@@ -80,7 +80,7 @@ def command(*arguments: object) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with a vendor's library and programs to look at."""
+    """Return a directory with a vendor's library and programs to read."""
     directory = tmp_path_factory.mktemp("bench")
     vendor = compile_vendor(directory / "vendor.so")
     compile_target(directory / "planner", "planner.c", f'-DDLL_NAME="{vendor}"')
@@ -354,7 +354,7 @@ def test_a_reader_that_leaves(planner: int, vendor: Path, options: list[str]) ->
 
 
 def test_the_library_of_the_option(mqs: Command, planner: int, vendor: Path) -> None:
-    """--dll loads a library, and the text tells which."""
+    """--dll loads a library, and the text shows which."""
     result = mqs("show", planner, "--dll", vendor)
     assert (result.code, result.err) == (0, "")
     assert f"read by a vendor's library, {vendor}" in result.out

@@ -59,7 +59,7 @@ class Doctor:
         """Run it."""
         try:
             code = cli.main(["doctor", *map(str, arguments)])
-        except SystemExit as end:  # argparse's way out
+        except SystemExit as end:  # how argparse exits
             code = int(end.code or 0)
         return Result(code, *self._capfd.readouterr())
 
@@ -194,7 +194,7 @@ def test_a_hidden_part_has_a_reason_and_a_remedy(doctor: Doctor, compiler: Compi
 
 
 def test_what_is_known_of_a_process(doctor: Doctor, rank: Rank) -> None:
-    """Release, library, build, layouts and what held are told; the build is the one that the library's file has."""
+    """Release, library, build, layouts and what held are reported; the build is the one that the library's file has."""
     document = doctor.json(rank.pid)
     library = library_of(rank.mpi).resolve()
     mpi = document["mpi"]
@@ -213,7 +213,7 @@ def any_obstacle(document: dict[str, Any]) -> bool:
 
 
 def test_what_held_in_an_open_mpi(doctor: Doctor, compiler: Compiler) -> None:
-    """The checks are told with what was counted: sizes of structs, communicators, requests."""
+    """The checks are reported with what was counted: sizes of structs, communicators, requests."""
     with running_job(compiler, named(LIVE[0]), OB1, "communicators", RANKS) as job:
         checks = doctor.json(job.wait_until_ready()[1]["pid"], 0)["checks"]
     sizes = re.fullmatch(r"Open MPI's class descriptors say the sizes of (\d+) structs, .* the same", checks[0])
@@ -226,7 +226,7 @@ def test_what_held_in_an_open_mpi(doctor: Doctor, compiler: Compiler) -> None:
 
 @pytest.mark.parametrize("rank", LIVE[1:], indirect=True)
 def test_what_held_in_an_mpich(doctor: Doctor, rank: Rank) -> None:
-    """The checks are told with what was compared: sizes of objects, MPI_COMM_WORLD, MPIR_Process, the processes."""
+    """The checks are reported with what was compared: sizes of objects, MPI_COMM_WORLD, MPIR_Process, the processes."""
     document = doctor.json(rank.pid)
     layout = profiles.load(Path(document["mpi"]["profile"]["file"]))
     assert f"MPIR_Comm has {layout.sizes['MPIR_Comm']} bytes" in document["checks"][0]
@@ -237,7 +237,7 @@ def test_what_held_in_an_mpich(doctor: Doctor, rank: Rank) -> None:
 
 
 def test_no_layout_fits(doctor: Doctor, rank: Rank, nothing_shipped: None) -> None:
-    """Exit code 3: what is known all the same is told, that no layout fits, and the command that learns one."""
+    """Exit code 3: what is known all the same is reported, that no layout fits, and the command that learns one."""
     document = doctor.json(rank.pid, 3)
     assert document["verdict"] == "nothing"
     assert (document["process"]["pid"], document["process"]["stop_time"]) == (rank.pid, None)
@@ -275,7 +275,7 @@ def test_the_users_own_profile_of_this_build_comes_first(doctor: Doctor, rank: R
 
 
 def test_a_profile_of_another_build_can_be_bettered(doctor: Doctor, rank: Rank, own: Path) -> None:
-    """Layouts that held, but were made from another build, are used; the command that makes surer ones is told."""
+    """Layouts that held, but were made from another build, are used; the command that makes surer ones is reported."""
     shipped = used_profile(rank, doctor)
     copy_profile(shipped, own / "a.json", name="near", builds=["0123"])
     profiles_left = pytest.MonkeyPatch()
@@ -325,7 +325,7 @@ def test_a_nearer_profile_that_was_refused_is_reported(doctor: Doctor, rank: Ran
 def test_a_list_that_breaks_off(
     doctor: Doctor, rank: Rank, monkeypatch: pytest.MonkeyPatch, error: MqsError, remedy: str
 ) -> None:
-    """A list that ends with an error is not seen: the error is the reason, and what helps against it the way out."""
+    """A list that ends with an error is not seen: the error is the reason, and what helps against it is the remedy."""
 
     def broken(*arguments: object) -> Iterator[Operation]:
         raise error
@@ -380,7 +380,7 @@ def test_wrong_usage(doctor: Doctor, arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_a_library_of_the_matrix(doctor: Doctor, mpi: Mpi) -> None:
-    """A library's file tells which MPI it is, its release and build, and which profile has its structs' sizes."""
+    """A library's file shows which MPI it is, its release and build, and which profile has its structs' sizes."""
     library = library_of(mpi)
     document = doctor.json(library, 0)
     assert document["mpi"]["name"] == mpi.product
@@ -443,7 +443,7 @@ def build(tmp_path: Path) -> Build:
 
 
 def test_a_library_that_no_profile_fits(doctor: Doctor, build: Build) -> None:
-    """Where the classes have other sizes than in each profile, both are told, and the command that learns a layout."""
+    """Where the classes have other sizes than in each profile, both are reported, and the command for a new one."""
     library = build("libmpi.so.40", "-shared", "-fPIC", more=8)
     document = doctor.json(library, 3)
     assert document["verdict"] == "nothing"
@@ -454,7 +454,7 @@ def test_a_library_that_no_profile_fits(doctor: Doctor, build: Build) -> None:
 
 @pytest.mark.parametrize("options", [("-no-pie",), ("-pie", "-fPIE")], ids=["at its own place", "anywhere"])
 def test_a_program_that_is_linked_statically(doctor: Doctor, build: Build, options: tuple[str, ...]) -> None:
-    """A program that holds its MPI is looked at like a library; only a prefix can be calibrated."""
+    """A program that holds its MPI is read like a library; only a prefix can be calibrated."""
     program = build("solver", *options, "-Wl,--build-id=0x0123456789abcdef0123")
     document = doctor.json(program, 0)
     assert document["mpi"]["release"] == "4.1.8"
@@ -497,7 +497,7 @@ def test_a_library_without_what_every_build_has(doctor: Doctor, build: Build) ->
 
 
 def test_symbols_and_debug_information_of_a_file(doctor: Doctor, build: Build) -> None:
-    """It is told whether a file was stripped, and where its debug information lies."""
+    """It is reported whether a file was stripped, and where its debug information lies."""
     library = build("libmpi.so.40", "-shared", "-fPIC", "-g")
     assert FileProcess(library).image.debug_files() == [str(library)]
     whole = doctor.json(library, 0)["file"]
@@ -532,7 +532,7 @@ def elf(word_size: int = 2, kind: int = 3, machine: int = 62, program_headers: i
     ],
 )
 def test_what_is_no_library(doctor: Doctor, tmp_path: Path, name: str, content: bytes, words: str) -> None:
-    """A file that is none that libmqs can look at is exit code 3, with what is wrong and which file to name."""
+    """A file that is none that libmqs can read is exit code 3, with what is wrong and which file to name."""
     path = tmp_path / name
     path.write_bytes(content)
     result = doctor(path)

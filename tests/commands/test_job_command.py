@@ -51,7 +51,7 @@ def mqs(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     """Run the command in this process; return its exit code and what it printed."""
     try:
         code = cli.main([str(argument) for argument in arguments])
-    except SystemExit as end:  # argparse's way out
+    except SystemExit as end:  # how argparse exits
         code = int(end.code or 0)
     return code, *capsys.readouterr()
 
@@ -98,7 +98,7 @@ ODD_NAMES = ("vt\x0b", "ff\x0c", "fs\x1c", "nel\x85", "separator\u2028", "return
 def test_names_that_anybody_may_choose_are_read_as_they_are(
     compiler: Compiler, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names of libraries that hold ends of lines, and of processes that look like fields, harm no look at them."""
+    """Names of libraries that hold ends of lines, and of processes that resemble fields, harm no sample of them."""
     library = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
     preload = [str(shutil.copy(library, tmp_path / f"{name}.so")) for name in ODD_NAMES]
     environment = {"LD_PRELOAD": ":".join(preload)}
@@ -134,7 +134,7 @@ def test_names_that_anybody_may_choose_are_read_as_they_are(
     ],
 )
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What contradicts itself is exit code 64 and a usage, and nothing is looked at."""
+    """What contradicts itself is exit code 64 and a usage, and nothing is read."""
     code, out, err = mqs(capsys, "job", *arguments)
     assert (code, out) == (USAGE, "")
     assert err.startswith("usage: mqs job")

@@ -140,7 +140,7 @@ def test_a_row_counts_what_is_pending_on_all_communicators() -> None:
 def test_a_row_shows_what_is_pending_if_what_its_rank_waits_for_is_unknown(
     operations: list[Pending], shown: str
 ) -> None:
-    """It is what the rank has begun and what isn't done; of a collective operation the name, once."""
+    """It is what the rank has started and what isn't done; of a collective operation the name, once."""
     assert " ".join(rows(job(rank(0, *operations), rank(1)))[0][6:]) == shown
 
 
@@ -440,7 +440,7 @@ class Terminal:
         return self._process.wait(SECONDS)
 
     def settings_changed(self) -> bool:
-        """Return whether the terminal's settings are others than at the beginning."""
+        """Return whether the terminal's settings are others than at the start."""
         return termios.tcgetattr(self._theirs) != self._settings
 
     def __enter__(self) -> Terminal:

@@ -181,7 +181,7 @@ MORE = (*FLOW, ORDER, UNCOLLECTED, *BLOCKED, BUFFERING, SPECIAL)
 
 @scenes(places(*TRAFFIC, *MORE))
 def test_every_line_that_is_written_of_live_processes_is_read_or_for_people(scene: Scene) -> None:
-    """No walker writes what nothing understands; and each operation of the program's own tells of its calls."""
+    """No walker writes what nothing understands; and each operation of the program's own names its calls."""
     for seen in scene.see(DIRECT):
         for communicator in seen.communicators:
             for queue in communicator.queues:
@@ -194,7 +194,7 @@ def test_every_line_that_is_written_of_live_processes_is_read_or_for_people(scen
 
 @scenes(places(*(case for case in BLOCKED if case.program == "blocked")))
 def test_requests_in_a_wait_are_read_as_such(scene: Scene) -> None:
-    """Open MPI tells which requests of a live MPI_Waitall are still needed, and how many; MPICH tells of none."""
+    """Open MPI shows which requests of a live MPI_Waitall are still needed, and how many; MPICH doesn't."""
     words = [
         read(operation.extra_text)
         for seen in scene.see(DIRECT)

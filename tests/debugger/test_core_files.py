@@ -115,7 +115,7 @@ def cores(
 
 
 def read_core_file(path: Path) -> tuple[Snapshot, list[str]]:
-    """Return what a core file tells, and what it says that it can't."""
+    """Return what a core file shows, and what it says that it can't."""
     with CoreProcess(path) as core, ProcessReader(Library(), core, pid=core.pid, program=core.file.name) as look_:
         return look_.read(), core.caveats()
 
@@ -196,7 +196,7 @@ class Bench:
     lamp: int
     """Where the library's variable lay."""
     code: bytes
-    """The begin of the library's function in the live process."""
+    """The start of the library's function in the live process."""
     lamp_watts: int
     """Where that lay."""
 
@@ -324,7 +324,7 @@ def test_copies_of_the_libraries_are_found_below_sysroot(bench: Bench, core: Pat
 
 
 def test_debug_information_is_found_below_sysroot(bench: Bench, core: Path, tmp_path: Path) -> None:
-    """Debug information that packages put below usr/lib/debug, by build-id, is looked for in --sysroot DIR too."""
+    """Debug information that packages put below usr/lib/debug, by build-id, is searched for in --sysroot DIR too."""
     with CoreProcess(core) as process:
         assert process.image.find_type("lamp_t") is None
         (module,) = (module for module in process.program.modules() if module.name == str(bench.library))
@@ -445,7 +445,7 @@ def of_another_machine(core: bytes) -> bytes:
 def test_what_is_no_core_file_is_refused_with_a_sentence(
     core: Path, change: Callable[[bytes], bytes], error: type[MqsError], said: str
 ) -> None:
-    """Each wrong file gets the sentence that tells what it is."""
+    """Each wrong file gets the sentence that says what it is."""
     core.write_bytes(change(core.read_bytes()))
     with pytest.raises(error, match=re.escape(said)):
         CoreProcess(core)
@@ -670,7 +670,7 @@ def test_what_is_said_beside_a_report_is_escaped(capsys: pytest.CaptureFixture[s
 
 
 def test_show_says_what_a_core_lacks(bench: Bench, core: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where libraries aren't at hand, that is named as the cause, with the way out."""
+    """Where libraries aren't at hand, that is named as the cause, with the remedy."""
     away = bench.library.rename(bench.directory / "away")
     try:
         assert main(["show", "--core", str(core)]) == 3

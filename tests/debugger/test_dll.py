@@ -82,7 +82,7 @@ class BigEndian(MemoryImage):
 
 
 def process_with_plan(plan: Plan) -> BigEndian:
-    """Return a process that tells the vendor's library what to do."""
+    """Return a process that directs the vendor's library."""
     process = BigEndian({PLAN_AT: struct.pack(">i", plan).ljust(4096, b"\0")})
     process.image = LampImage({"plan": PLAN_AT})
     return process

@@ -70,7 +70,7 @@ def bench_with_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kind_of_lamp(process: LiveProcess) -> int:
-    """Return the first byte of the variable ``lamp``, which tells its library."""
+    """Return the first byte of the variable ``lamp``, which identifies its library."""
     address = process.image.find_symbol("lamp")
     assert address is not None
     return process.fetch(address, 1)[0]
@@ -133,7 +133,7 @@ def test_types_from_a_debug_link(bench_with_types: Path) -> None:
 
 
 def test_debug_files_have_symbols_too(bench_with_types: Path) -> None:
-    """A variable that only they name is found once they were looked at for a type; also in the next process."""
+    """A variable that only they name is found once they were read for a type; also in the next process."""
     for _ in range(2):
         with running(bench_with_types / "room") as target, LiveProcess(target.pid) as process:
             assert process.image.find_symbol("switches") is None
@@ -188,7 +188,7 @@ def test_the_network_is_never_asked(bench: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
-    """A fetch that leaves mapped memory by a byte fails whole and tells address and size."""
+    """A fetch that leaves mapped memory by a byte fails whole and shows address and size."""
     top = max(mapping.end for mapping in mappings(sleeper.pid) if mapping.path == "[stack]")
     with LiveProcess(sleeper.pid) as process:
         assert len(process.fetch(top - mmap.PAGESIZE, mmap.PAGESIZE)) == mmap.PAGESIZE
@@ -336,7 +336,7 @@ def test_all_threads_stand_and_go_on(sleeper: subprocess.Popen[str]) -> None:
 
 
 def test_threads_that_come_and_go(bench: Path) -> None:
-    """No thread escapes that was begun while the others were stopped."""
+    """No thread escapes that was started while the others were stopped."""
     with running(bench / "sleeper", "churn") as target:
         for _ in range(20):
             with stopped(target.pid):
@@ -345,7 +345,7 @@ def test_threads_that_come_and_go(bench: Path) -> None:
 
 
 def test_a_process_that_its_user_stopped_stays_so(sleeper: subprocess.Popen[str]) -> None:
-    """A process in a SIGSTOP is looked at and remains stopped."""
+    """A process in a SIGSTOP is read and remains stopped."""
     sleeper.send_signal(signal.SIGSTOP)
     wait_until(lambda: states(sleeper.pid) == {"T"})
     with stopped(sleeper.pid):

@@ -398,7 +398,7 @@ def test_whose_a_process_is_the_kernel_says(sleeper: int) -> None:
 
 @pytest.mark.parametrize("theirs", ["lib", "bin", "search"])
 def test_calibrate_runs_nothing_that_the_processes_owner_could_have_made(theirs: str, job: Job, tmp_path: Path) -> None:
-    """Neither that user's mpiexec, nor a library of theirs, nor what lies in folders that theirs are looked for in."""
+    """Neither that user's mpiexec, nor a library of theirs, nor what lies in folders that are searched for theirs."""
     with tempfile.TemporaryDirectory() as folder:
         prefix, marker = Path(folder), tmp_path / "marker"
         prefix.chmod(0o755)

@@ -148,7 +148,7 @@ def test_values_of_arguments_are_called_what_their_mpi_calls_them() -> None:
 
 
 def test_arguments_that_no_call_can_have_are_distinguished_from_others() -> None:
-    """Counts, ranks and tags are not negative, but for those that have names; a handle is of the parameter's type."""
+    """Counts, ranks and tags are not negative, except those that have names; a handle is of the parameter's type."""
     mpich = constants_of(_Image(MPIR_Dup_fn=1))  # type: ignore[arg-type]
     open_mpi = constants_of(_Image(ompi_mpi_comm_world=0x7F10))  # type: ignore[arg-type]
 

@@ -157,7 +157,7 @@ def with_communicators(*made: object, restarted: bool = False) -> Job:
 
 
 def test_communicators_that_appeared_or_vanished() -> None:
-    """A communicator is told from others by its number and its group."""
+    """A communicator is distinguished from others by its number and its group."""
     assert lines(compare(with_communicators(), with_communicators(HALO))) == [
         f'ranks [0-1]: "halo" (id {HALO.unique_id:#x}) appeared'
     ]
@@ -188,7 +188,7 @@ def test_a_program_that_was_started_anew_may_number_its_communicators_otherwise(
 
 
 def test_operations_that_appeared_or_vanished() -> None:
-    """An operation is told from others by queue, peer, tag, length and buffer."""
+    """An operation is distinguished from others by queue, peer, tag, length and buffer."""
     before = [receive(0, 7), send(0, 7)]
     after = [receive(0, 8), unexpected(0, 7, length=9), note("3 more")]
     assert changes(before, after) == [
@@ -201,7 +201,7 @@ def test_operations_that_appeared_or_vanished() -> None:
 
 
 def test_equal_operations_are_counted() -> None:
-    """Of three receives that look alike, two that are gone are two."""
+    """Of three receives that are alike, two that are gone are two."""
     assert changes([receive(ANY, ANY)] * 3, [receive(ANY, ANY)]) == [
         "receive from any rank, tag any, 8 bytes (MPI_Recv or MPI_Irecv) (2 times): vanished"
     ]
@@ -221,7 +221,7 @@ def test_a_later_operation_that_is_alike_is_known_by_its_words() -> None:
 
 
 def test_addresses_count_within_one_process_only() -> None:
-    """A program that was started anew has its buffers and handles elsewhere, and that is no difference."""
+    """A program that was started again has its buffers and handles elsewhere, and that is no difference."""
     before = receive(0, 7, buffer=0x1000, text=("MPI_Recv", "request 0x10"))
     after = receive(0, 7, buffer=0x2000, text=("MPI_Recv", "request 0x20"))
     assert len(changes([before], [after])) == 2

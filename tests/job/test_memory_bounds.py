@@ -104,7 +104,7 @@ def test_each_hostile_input_is_read_or_refused() -> None:
 
 @pytest.mark.parametrize("name", READ)
 def test_a_size_that_somebody_claims_takes_no_memory(name: str, tmp_path: Path) -> None:
-    """What is told of sizes is read, and takes about as much as what is there."""
+    """What is known of sizes is read, and takes about as much as what is there."""
     text, most = READ[name]
     found = _read(name, tmp_path)
     assert found["outcome"] == "Outcome", found
@@ -132,7 +132,7 @@ def test_a_large_job_is_read_in_as_much(tmp_path: Path) -> None:
 
 
 def test_the_memory_that_a_text_of_json_takes_is_known_before_it_is_read() -> None:
-    """The estimate is never less than what Python takes, but for what a few objects take."""
+    """The estimate is never less than what Python takes, except for what a few objects take."""
     for text in (
         b"[" + b"[]," * 100_000 + b"1]",
         b"[" + b'{"":{}},' * 50_000 + b"1]",

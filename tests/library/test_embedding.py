@@ -1,6 +1,6 @@
 """libmqs.so in a debugger: every way in which an embedded Python is known to fail, or to harm its host.
 
-The debugger is tests/host/misuse, a C program that calls the library as it is told, or a Python of its own: what
+The debugger is tests/host/misuse, a C program that calls the library as it is asked to, or a Python of its own: what
 crashes must not take the test run with it. What any of them finds on stdout or stderr fails the test.
 """
 

@@ -183,7 +183,7 @@ def test_a_walk_beyond_its_limit_is_broken() -> None:
 
 
 def test_what_was_made_of_unchanged_memory_holds_in_the_next_sweep() -> None:
-    """A new sweep reads again what the last one read, and works out anew only where something has changed."""
+    """A new sweep reads again what the last one read, and works out again only where something has changed."""
     target = MemoryImage({BASE: b"old!" * BLOCK})
     memory = Memory(target)
     counter = _Counter(memory)
@@ -250,7 +250,7 @@ def test_what_lies_far_apart_is_fetched_alone() -> None:
 
 
 def test_a_page_that_cannot_be_read_is_tried_once_in_a_sweep() -> None:
-    """Many words look like the same wild pointer: each costs its reads once."""
+    """Many words resemble the same wild pointer: each costs its reads once."""
     target = MemoryImage({})
     memory = Memory(target)
     for _ in range(3):

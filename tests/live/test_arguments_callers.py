@@ -38,7 +38,7 @@ class Waiting(NamedTuple):
     call: str
     arguments: Arguments
     unknown: frozenset[str] = frozenset()
-    """Those that nothing in the process tells any more."""
+    """Those that nothing in the process shows any more."""
 
 
 class Caller(NamedTuple):
@@ -96,7 +96,7 @@ def _compile(mpi: Mpi, source: str, output: Path, *options: str) -> None:
 
 
 def _read(process: LiveProcess, tracer: StackTracer, waiting: Waiting) -> set[str]:
-    """Return which arguments of a call are told, all of which are right."""
+    """Return which arguments of a call are reported, all of which are right."""
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
     stacks = unwind(captured, process, tracer)

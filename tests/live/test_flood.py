@@ -30,7 +30,7 @@ SENT = 50
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two samples saw in the same state, but for what else the first one saw."""
+    """Return a rank that two samples saw in the same state, except for what else the first one saw."""
     earlier = facts.pop("earlier", operations)
     return rank(number, *operations, earlier=rank(number, *earlier, **facts), **facts)
 
@@ -45,7 +45,7 @@ class _Endless:
         self.listed = 0
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin to list."""
+        """Start to list."""
 
     def next_operation(self) -> Any:
         """Return one more."""
@@ -159,7 +159,7 @@ def test_a_flood_of_messages_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rank_that_is_flooded_is_not_stopped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each sample takes seconds, and what it can't read stays unread; other suspicions are looked at again."""
+    """Each sample takes seconds, and what it can't read stays unread; other suspicions are read again."""
     waits = [still(0, receive(1, tag=7), *(unexpected(1, 8) for _ in range(3)), call="MPI_Recv"), still(1)]
     assert is_suspected(job(*waits))
     monkeypatch.setattr(remarks, "MANY", 3)

@@ -44,7 +44,7 @@ def test_communicators_of_a_session_are_shown_without_mpi_init(ranks: tuple[list
 
 
 def test_an_extended_id_is_the_same_in_all_processes(ranks: tuple[list[Seen], list[int]]) -> None:
-    """Communicators that were made from a group have an id of 16 bytes; folded, it still tells them apart."""
+    """Communicators that were made from a group have an id of 16 bytes; folded, it still distinguishes them."""
     seen, _ = ranks
     ids = [{each.communicator.name: each.communicator.unique_id for each in one.communicators} for one in seen]
     assert ids[0] == ids[1]

@@ -62,7 +62,7 @@ from tests.support.truth.written import TrueOperation, Truth
 from tests.support.ways import read_direct
 
 STRAY = (65534, 65535, 4294967294, 4294967295)
-"""What MPI_ANY_SOURCE (-2) and MPI_ANY_TAG (-1) look like when they are read as unsigned."""
+"""What MPI_ANY_SOURCE (-2) and MPI_ANY_TAG (-1) are when they are read as unsigned."""
 
 
 POOL_SHIFT = 19
@@ -214,7 +214,7 @@ def test_groups_and_global_ranks_are_given(scene: Scene) -> None:
 
 @scenes(seen_wholly(COLLECTIVES[0]))
 def test_collective_traffic_is_distinguished(scene: Scene) -> None:
-    """The messages of a collective are labelled, whatever their tags look like; none passes for the program's.
+    """The messages of a collective are labelled, whatever their tags are; none passes for the program's.
 
     Of a send that is done nothing may be left but its request: it says that it may be a collective's.
     """

@@ -77,7 +77,7 @@ def check_places(document: dict[str, Any], truths: Sequence[dict[str, Any]]) -> 
 
 @pytest.mark.parametrize("scene", CORE, ids=str)
 def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, compiler: Compiler) -> None:
-    """What hangs across nodes is proved as on one machine; each rank has its node; how far apart all stood is told."""
+    """What hangs across nodes is proved as on one machine; each rank has its node; the stop skew is reported."""
     with running_on(nodes, compiler, OPEN_MPI, scene.program, scene.ranks) as job:
         truths = job.wait_until_ready()
         document = until_stuck(nodes, job)
@@ -189,7 +189,7 @@ def test_a_launcher_whose_daemons_srun_starts_is_known_by_them(nodes: Nodes, slu
 
 
 class Hung:
-    """A job of three ranks, one on each node, that wait in a circle; started anew before its time limit ends it."""
+    """A job of three ranks, one on each node, that wait in a circle; started again before its time limit ends it."""
 
     def __init__(self, nodes: Nodes, compiler: Compiler) -> None:
         self._nodes, self._compiler = nodes, compiler

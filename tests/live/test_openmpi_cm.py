@@ -1,4 +1,4 @@
-"""pml/cm: all that libfabric's endpoint tells, and, where that can't be read, what pml/cm keeps of a request itself.
+"""pml/cm: all that libfabric's endpoint shows, and, where that can't be read, what pml/cm keeps of a request itself.
 
 Nothing is made of what neither keeps.
 """
@@ -158,7 +158,7 @@ def test_tag_0_is_not_distinguished_from_any_tag(shown: Shown) -> None:
 
 
 def test_a_receive_that_got_another_tag_than_0_had_asked_for_any(shown: Shown) -> None:
-    """What a receive got tells that its tag was left open."""
+    """What a receive got shows that its tag was left open."""
     receive = shown.receive(-1)
     assert (receive.desired_tag, receive.tag_wild, receive.actual_tag, receive.actual_length) == (-1, True, 12, 8)
     assert (receive.actual_local_rank, receive.actual_global_rank) == (1, 1)
@@ -186,7 +186,7 @@ def test_a_receive_without_a_message_got_nothing(shown: Shown, tag: int, word: b
 
 @pytest.mark.parametrize("tag", [20, 21, 22])
 def test_the_buffer_of_a_send_is_the_address_that_the_program_gave(shown: Shown, tag: int) -> None:
-    """That holds for datatypes whose data begins behind that address, or before it, too."""
+    """That holds for datatypes whose data starts behind that address, or before it, too."""
     assert shown.send(tag).buffer == shown.buffer(tag)
 
 
@@ -204,7 +204,7 @@ def test_the_destination_of_a_send_is_said_to_be_unknown(shown: Shown) -> None:
 
 @pytest.mark.parametrize("queue", Queue)
 def test_a_queue_in_which_nothing_can_be_seen_says_so(shown: Shown, queue: Queue) -> None:
-    """No queue is empty: a blocking call could be pending unseen. The reason names the transport and the way out."""
+    """No queue is empty: a blocking call could be pending unseen. The reason names the transport and the remedy."""
     for communicator in shown.ranks[1]:
         reason = communicator.queues[queue].hidden
         assert isinstance(reason, Hidden)
@@ -233,7 +233,7 @@ def test_monitoring_around_cm_is_seen_through(mpi: Mpi, compiler: Compiler) -> N
 def test_tags_that_carry_the_source_are_read_too(
     mpi: Mpi, compiler: Compiler, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where libfabric doesn't carry the source, tags do; rank 0 and MPI_ANY_SOURCE look the same in a request."""
+    """Where libfabric doesn't carry the source, tags do; rank 0 and MPI_ANY_SOURCE are the same in a request."""
     options = ("--mca", "mtl_ofi_tag_mode", mode)
     with running(compiler, mpi, transport_of(mpi), "receives", 4, options=options) as job:
         whole = _read(job)

@@ -95,7 +95,7 @@ DESCRIBED = {
     "group-strided": b"group of MPI_COMM_WORLD",
     "merged": b"",
 }
-"""What Open MPI's memory tells of communicators without a name; 5.0 knows the parent of a cartesian one, too."""
+"""What Open MPI's memory shows of communicators without a name; 5.0 knows the parent of a cartesian one, too."""
 
 
 @scenes_and_ways(places(COMMUNICATORS))
@@ -247,7 +247,7 @@ GONE = re.compile(rb"that has no (\d+) first bytes")
 
 @scenes(places(BUFFERED))
 def test_a_buffered_message_is_where_it_is_said_to_be(scene: Scene) -> None:
-    """A program may write its buffer anew after MPI_Bsend: the bytes at the buffer that is shown are the message's.
+    """A program may write its buffer again after MPI_Bsend: the bytes at the buffer that is shown are the message's.
 
     So are those in the attached buffer that a text names, behind what the transport took at once.
     """

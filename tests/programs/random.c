@@ -167,7 +167,7 @@ static MPI_Datatype types[] = {MPI_BYTE, MPI_INT, MPI_DOUBLE, MPI_CHAR,
 
 enum { TYPES = sizeof types / sizeof types[0], DERIVED = 4, SHIFTED = 5 };
 
-/* An unnamed vector, one whose data begin behind its address, and a struct with a name. MPICH 4.3 fails to receive a
+/* An unnamed vector, one whose data start behind its address, and a struct with a name. MPICH 4.3 fails to receive a
  * large message of the last, whose elements it cuts. */
 static void make_types(void)
 {
@@ -464,7 +464,7 @@ static void use_requests(const struct room *room)
     end_all(past, 2 * PAST);
 }
 
-/* Open MPI begins each search behind the source where the last one ended, which may have been a collective's. */
+/* Open MPI starts each search behind the source where the last one ended, which may have been a collective's. */
 static void probe_for_any(const struct room *room)
 {
     MPI_Status status;

@@ -324,7 +324,7 @@ void truth_in_turn(void)
 
 /* ------------------------------------------------------------------ time */
 
-static void nap(void)
+static void sleep_briefly(void)
 {
     struct timespec pause = {0, POLL_NANOSECONDS};
     nanosleep(&pause, NULL);
@@ -336,7 +336,7 @@ static void make_progress(void)
 {
     int flag;
     MPI_Iprobe(MPI_ANY_SOURCE, NEVER_SENT, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-    nap();
+    sleep_briefly();
 }
 
 static void ask_whether_done(struct operation *o)
@@ -376,7 +376,7 @@ static void ask_about_all(void)
 void settle(void)
 {
     while (!all_has_arrived())
-        nap();
+        sleep_briefly();
     for (double end = MPI_Wtime() + SETTLE_SECONDS; MPI_Wtime() < end;)
         make_progress();
     ask_about_all();
@@ -402,7 +402,7 @@ void wait_for(const char *word)
     char path[1024];
     signal_path(path, sizeof path, word);
     while (access(path, F_OK) != 0)
-        nap();
+        sleep_briefly();
 }
 
 void progress_until(const char *word)

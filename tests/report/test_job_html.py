@@ -241,7 +241,7 @@ def test_communicators_of_one_process_are_listed_only_where_somebody_waits_on_th
 
 
 def test_ranks_that_were_not_read_are_a_warning_above_all_else(browser: Browser) -> None:
-    """It says how many, which, why and the way out: such a rank may be what all others wait for."""
+    """It says how many, which, why and the remedy: such a rank may be what all others wait for."""
     unread = rank(1, state=RankState.UNREADABLE, why="it is another user's", remedy="run mqs as root")
     browser.show(job(rank(0), unread, gone(2)), verdict([does(), *[does(None, None)] * 2], wait(0, 1)))
     assert browser.find("main > *").text.splitlines() == [
@@ -252,7 +252,7 @@ def test_ranks_that_were_not_read_are_a_warning_above_all_else(browser: Browser)
 
 
 def test_each_outcome_has_a_word_a_colour_and_a_symbol(browser: Browser) -> None:
-    """No two outcomes look alike, with colours or without; the words begin the headline."""
+    """No two outcomes are alike, with colours or without; the words start the headline."""
     looks = []
     for outcome in Outcome:
         browser.show(job(rank(0)), verdict([OUTSIDE], outcome=outcome, headline=f"{outcome.name}: so."))

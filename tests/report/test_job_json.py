@@ -62,7 +62,7 @@ STUCK = Activity("MPI_Recv", "in MPI_Recv from rank 1, tag 7", "ring.c:12", Mode
 
 
 def a_job() -> Job:
-    """Return a job with everything that a report tells."""
+    """Return a job with everything that a report shows."""
     return job(
         rank(
             0,

@@ -27,7 +27,7 @@ HOSTILE = '"] x [label="</script>\\N\\"\n&lt;\udc80'
 
 
 def job_of(count: int) -> Job:
-    """Return a job of ranks of which nothing but a verdict tells."""
+    """Return a job of ranks of which only a verdict is known."""
     return job(*(rank(number) for number in range(count)))
 
 
@@ -125,7 +125,7 @@ def test_several_programs_and_worlds_are_distinguished() -> None:
 
 
 def test_a_node_says_whether_all_of_its_waits_are_needed() -> None:
-    """AND and OR look the same as arrows; with one wait there is no difference."""
+    """AND and OR are the same as arrows; with one wait there is no difference."""
     activities = [does("MPI_Waitany", mode=Mode.ANY), does("MPI_Waitall"), does("MPI_Wait")]
     waits = (wait(0, 1), wait(0, 2), wait(1, 0), wait(1, 2), wait(2, 1))
     drawn = picture(job_of(3), verdict(activities, *waits))

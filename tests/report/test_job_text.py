@@ -391,7 +391,7 @@ def test_equal_reasons_are_said_once() -> None:
 
 
 def test_a_reason_loses_no_part_of_another_number() -> None:
-    """What begins with the number of the rank, or with its PID, is another one."""
+    """What starts with the number of the rank, or with its PID, is another one."""
     read = job(rank(1, pid=100, why="rank 1 (process 100) is not rank 12, which process 1000 is"), rank(12))
     shown = printed(text.render(read, verdict_of(read)))
     assert "  rank 1: it is not rank 12, which process 1000 is\n" in shown

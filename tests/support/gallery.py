@@ -1,6 +1,6 @@
 """The gallery: small real programs under tests/programs/hangs, most of which hang inside MPI.
 
-docs/gallery.md tells what each does and what mqs says of it; what is expected of mqs is read from there.
+docs/gallery.md shows what each does and what mqs says of it; what is expected of mqs is read from there.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ FINE = (
     Scene("nonblocking_missing.c", 4, "late"),
     Scene("intercommunicator.c", 2, "answers"),
 )
-"""Many are healthy twins: they move for ever in the kind of call that a hang of the same program sticks in."""
+"""Many are healthy twins: they move forever in the kind of call that a hang of the same program sticks in."""
 
 OF_TRUST = tuple(
     scene
@@ -360,7 +360,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Section:
-    """What the page tells of one program."""
+    """What the page shows of one program."""
 
     story: str
     on_all: Expected
@@ -383,7 +383,7 @@ def read_without_queues() -> dict[str, frozenset[Cause]]:
 
 
 def read_page() -> dict[str, Section]:
-    """Return what docs/gallery.md tells, by the words that start the program."""
+    """Return what docs/gallery.md has, by the words that start the program."""
     sections = re.findall(r"^### (.+)\n\n((?:(?!##).*\n)+)", PAGE.read_text() + "\n", re.MULTILINE)
     return {title: _section(body) for title, body in sections}
 
@@ -412,7 +412,7 @@ def _expected(text: str) -> Expected:
 
 
 def read_advice() -> dict[Cause, tuple[str, ...]]:
-    """Return what advice on each cause may begin with, by the page's table; empty where there may be none."""
+    """Return what advice on each cause may start with, by the page's table; empty where there may be none."""
     rows = re.findall(r"^\| \*(.+?)\* \| (.*?) \|$", PAGE.read_text(), re.MULTILINE)
     return {
         Cause(cause): tuple("" if kind == "nothing" else kind for kind in kinds.split("<br>")) for cause, kinds in rows

@@ -32,7 +32,7 @@ from tests.support.scenes import OVER_LIBRARY
 from tests.support.tampered import Tampered
 
 FRESH = 32
-"""Of so many cases one begins anew: the harm meets the search for layouts, too."""
+"""Of so many cases one starts again: the harm meets the search for layouts, too."""
 
 HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 """Of MPICH's handles."""
@@ -353,7 +353,7 @@ def misfits(seen: Sequence[Seen]) -> Iterator[str]:
 def unheld(seen: Sequence[Seen], truth: Sequence[Seen], target: Tampered, computed: bool) -> Iterator[str]:
     """Yield names and addresses that nothing in memory says: they are neither true nor in what was just fetched.
 
-    A buffer may lie behind a header that memory tells, or in what was fetched itself; where another library matches, or
+    A buffer may lie behind a header that memory shows, or in what was fetched itself; where another library matches, or
     pml/cm sends, it is computed from lengths and lower bounds, and is spared.
     """
     names = {each.label.name for each in truth if isinstance(each.label, Label)}

@@ -1,4 +1,4 @@
-"""A simulator of healthy jobs: ranks that exchange messages of changing sizes for ever, and can be looked at any time.
+"""A simulator of healthy jobs: ranks that exchange messages of changing sizes forever, and can be sampled at any time.
 
 Every receive has room for its message, and nobody waits in vain: whatever is said against such a job is wrong.
 Messages are under way between the ranks, where no queue shows them, until their receiver takes them in, which it does
@@ -245,7 +245,7 @@ def _programs(numbers: random.Random, size: int) -> list[list[Act]]:
 
 
 def _halo(numbers: random.Random, programs: list[list[Act]]) -> None:
-    """Each tells its neighbour how much will come, and sends it, with one tag for both."""
+    """Each informs its neighbour how much will come, and sends it, with one tag for both."""
     size, step = len(programs), numbers.choice((1, -1))
     lengths = [numbers.choice((8, 200, 1000, 4000, 9000)) for _ in programs]
     for rank, program in enumerate(programs):

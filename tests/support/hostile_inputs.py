@@ -258,7 +258,7 @@ def environment_length(folder: Path) -> None:
 
 
 class Endless(MemoryImage):
-    """Memory that goes on for ever behind some pages, all of one word."""
+    """Memory that goes on forever behind some pages, all of one word."""
 
     def __init__(self, pages: dict[int, bytes], word: int) -> None:
         super().__init__(pages)

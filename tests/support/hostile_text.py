@@ -43,7 +43,7 @@ from tests.support.limited import limited_memory
 from tests.support.synthetic_job import any_source, barrier, halo, ring
 
 MAX_MEMORY = 512 << 20
-"""Bytes of address space, more than when it begins."""
+"""Bytes of address space, more than when it starts."""
 
 RENDERED = 16
 """Of so many saved jobs one is written out, too."""
@@ -293,7 +293,7 @@ def _bytes_of(document: Any, chance: random.Random) -> bytes:
 
 
 class World:
-    """What cases begin with: real ones, made once."""
+    """What cases start with: real ones, made once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

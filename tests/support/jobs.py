@@ -88,7 +88,7 @@ class Compiler:
         """Return the variables that make ranks which wait for each other sleep between two polls, where that helps.
 
         The queues are the same in the end, and a job takes half of the processor until it is in its state, or a fifth.
-        Ranks that wait for ever may then take minutes to come so far over Open MPI's libfabric, and all over its
+        Ranks that wait forever may then take minutes to come so far over Open MPI's libfabric, and all over its
         sockets: these spin, as do those of MPICH 3.4 and 4.0.
         """
         waits = program in BLOCKING or program.startswith(HANGS)

@@ -57,7 +57,7 @@ class Comm:
     """The other side of an inter-communicator; empty for others."""
     unique_id: int
     label: Label | None = None
-    """What libmqs tells of its name beyond the field."""
+    """What libmqs shows of its name beyond the field."""
 
     @property
     def handle(self) -> int:
@@ -86,7 +86,7 @@ class Rank(NamedTuple):
     number: int | None
     samples: tuple[MadeUpSample, ...]
     process: JobProcess
-    """Complete but for the samples."""
+    """Complete except for the samples."""
 
 
 class MadeUpSample(NamedTuple):
@@ -441,7 +441,7 @@ def _communicator(
         QueueSnapshot(
             queue,
             tuple(_with_world_ranks(each.operation, peers) for each in pending if each.queue is queue),
-            Hidden(sample.hidden[queue], "made up to be a way out") if queue in sample.hidden else None,
+            Hidden(sample.hidden[queue], "made up to be a remedy") if queue in sample.hidden else None,
             "made up to be broken" if queue in sample.broken else None,
         )
         for queue in Queue

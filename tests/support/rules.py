@@ -72,10 +72,10 @@ class Rules:
     """Whether receives have one order, and not only those that can match the same message."""
 
     may_know_data_alone = False
-    """Whether of a buffer it may only be known where its data begin."""
+    """Whether of a buffer it may only be known where its data start."""
 
     collectives_are_messages = True
-    """Whether a rank that waits in a collective has a message pending which tells that."""
+    """Whether a rank that waits in a collective has a message pending which shows that."""
 
     def is_internal(self, operation: Operation) -> bool:
         """Return whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
@@ -133,7 +133,7 @@ class OverUcx(Rules):
     STANDARD = rb"\bMPI_(Is|S)end\b"
 
     def is_internal(self, operation: Operation) -> bool:
-        """Tell by the tag; what is left of a neighborhood collective's looks like a program's, and a line says so."""
+        """Decide by the tag; what is left of a neighborhood collective's resembles a program's, and a line says so."""
         tagged = super().is_internal(operation) or operation.actual_tag < -1
         return tagged or any(b"neighborhood" in line for line in operation.extra_text)
 
@@ -187,7 +187,7 @@ class OverOfi(Rules):
     ordered = False
 
     def __init__(self, transport: str, *, keeps_blocking: bool) -> None:
-        """Begin.
+        """Start.
 
         Args:
             transport: which provider's.
@@ -449,13 +449,13 @@ class Ch4OverOfi(Ch4OverUcx):
     """The same over libfabric: receives know their datatype, a synchronous send neither its length nor its buffer.
 
     A large message is taken in before it is received: of a send that the program has freed there is nothing then.
-    Over sockets it looks for a receive only when the receiver is in an MPI call.
+    Over sockets it searches for a receive only when the receiver is in an MPI call.
     """
 
     may_know_data_alone = False
 
     def __init__(self, transport: str) -> None:
-        """Begin; ``transport`` tells the provider."""
+        """Initialize; ``transport`` names the provider."""
         self.arrival_has_order = transport in ONE_QUEUE
         self._no_receiver = RANK | BUFFER if transport in NO_RECEIVER else NOTHING
 

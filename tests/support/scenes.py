@@ -177,7 +177,7 @@ def scenes(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
 
 
 def scenes_and_ways(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
-    """Run a test on the jobs of these places, each looked at in all ways that can differ there.
+    """Run a test on the jobs of these places, each read in all ways that can differ there.
 
     The ways meet the same adapter; which MPI and which fabric it reads makes no difference to them beyond the first
     programs.

@@ -116,7 +116,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 def is_readable(descriptor: int, until: float) -> bool:
     """Wait until there is something to read, or until a moment of the monotonic clock; return which.
 
-    By poll, for which a descriptor may be large: processes that were looked at leave files open for a while.
+    By poll, for which a descriptor may be large: processes that were read leave files open for a while.
     """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -158,7 +158,7 @@ class OtherProcess:
     """A child that runs a function; what the function yields first and what it ends with come back as text."""
 
     def __init__(self, function: Callable[[], Iterator[None]]) -> None:
-        """Begin, and wait until the function has yielded or ended."""
+        """Start, and wait until the function has yielded or ended."""
         self._from_child, to_parent = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:

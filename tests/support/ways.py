@@ -1,4 +1,4 @@
-"""The three ways in which a process is looked at: the Python core, libmqs.so in this process, libmqs.so in a C host.
+"""The three ways in which a process is read: the Python core, libmqs.so in this process, libmqs.so in a C host.
 
 All give the same records, so the same comparison serves all three.
 """
@@ -52,7 +52,7 @@ Look = Callable[[Sequence[LiveProcess]], list[Seen]]
 
 
 def read_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
-    """Return what only the Python core tells."""
+    """Return what only the Python core shows."""
     assert isinstance(queues, ProcessSession)
     origins: list[LayoutOrigin] = queues.layout_origins()
     return CoreView(layouts=tuple(origins), windows=tuple(queues.windows()))

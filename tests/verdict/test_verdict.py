@@ -489,7 +489,7 @@ def test_a_send_ends_whose_message_is_being_received() -> None:
 
 
 def test_a_message_that_others_overtook_is_under_way() -> None:
-    """Open MPI tells of messages that can't be matched before one that isn't here yet: that one will come."""
+    """Open MPI counts messages that can't be matched before one that isn't here yet: that one will come."""
     early = Pending(Queue.UNEXPECTED, note("").operation._replace(desired_local_rank=1, actual_local_rank=1), None)
     verdict = conclude(job(still(0, receive(1), early, call="MPI_Recv"), still(1, receive(0), call="MPI_Recv")))
     assert stuck(verdict, Certainty.PROVED) == []
@@ -594,7 +594,7 @@ def test_collectives_are_reported_with_the_window_or_the_file_that_they_are_on()
 
 
 def test_a_rank_that_is_stopped_may_go_on_once_it_is_let_go() -> None:
-    """A message for it may lie where it can't look meanwhile: what looks like a circle proves nothing."""
+    """A message for it may lie where it can't look meanwhile: what resembles a circle proves nothing."""
     by_signal = Halt("SIGSTOP")
     verdict = conclude(
         job(
@@ -726,7 +726,7 @@ def test_a_send_that_waits_shows_the_mismatch_too() -> None:
 
 
 def test_the_wrong_communicator_is_named() -> None:
-    """The message is right but for where it was sent."""
+    """The message is right except for where it was sent."""
     halo, results = (communicator(name, range(2)) for name in ("halo", "results"))
     verdict = conclude(
         job(
@@ -798,7 +798,7 @@ def test_a_receive_that_mpich_keeps_no_tag_of_has_that_of_its_message() -> None:
 def test_the_message_of_a_receive_is_known_by_its_number() -> None:
     """Another may be under way before the one that is seen: then a size that doesn't fit is that of a later message.
 
-    Also where everybody stands still, or has only been looked at once.
+    Also where everybody stands still, or has only been read once.
     """
     for earlier, said in ((0, True), (1, False), (-1, False)):
         small = (RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6 - earlier, 0))
@@ -856,7 +856,7 @@ def test_a_message_that_nobody_sees_may_end_a_circle_when_later_ones_are_under_w
 
 
 def test_a_size_that_does_not_fit_needs_ranks_that_stand_still_where_nothing_is_numbered() -> None:
-    """An earlier message may be under way: what moves tells nothing, and who may be in a loop is only noted."""
+    """An earlier message may be under way: what moves proves nothing, and who may be in a loop is only noted."""
     small, large = receive(1, length=4), send(0, length=9, text=SEND)
     computes = rank(0, small, stacks=[stack(None, fingerprint="b")], earlier=rank(0, small, stacks=[stack(None)]))
     samples = {
@@ -937,7 +937,7 @@ def test_different_collectives_on_one_communicator_are_one_finding() -> None:
 
 
 def test_a_nonblocking_collective_that_a_rank_left_out_is_said_to_be_one() -> None:
-    """With its number, and who has begun it: also rank 2, which waits for rank 0 in it."""
+    """With its number, and who has started it: also rank 2, which waits for rank 0 in it."""
     work = communicator("work comm", range(4))
     verdict = conclude(
         job(
@@ -962,7 +962,7 @@ def test_a_nonblocking_collective_that_a_rank_left_out_is_said_to_be_one() -> No
 
 
 def test_who_is_in_a_later_nonblocking_collective_has_started_those_before() -> None:
-    """Nobody is accused of leaving out what it has begun, as its own traffic or a message of it tells."""
+    """Nobody is accused of leaving out what it has started, as its own traffic or a message of it shows."""
     first = still(0, begun(3, source=1), call="MPI_Wait")
     later = still(1, begun(4, source=0), receive(0, tag=5), call="MPI_Recv")
     elsewhere = still(1, receive(0, tag=5), call="MPI_Recv")
@@ -1085,7 +1085,7 @@ def test_a_tree_within_a_node_shows_no_root() -> None:
 
 
 def test_who_both_sends_and_receives_in_a_reduction_is_in_no_tree() -> None:
-    """It may be one that goes by pairs of ranks: whom it waits for tells nothing of the root."""
+    """It may be one that goes by pairs of ranks: whom it waits for shows nothing of the root."""
     pairs = (
         still(
             number,
@@ -1191,7 +1191,7 @@ def test_a_collective_waits_for_a_straggler_by_name() -> None:
 
 
 def test_a_part_that_mpich_makes_is_called_by_the_name_of_the_whole() -> None:
-    """A barrier's traffic within a node is on a communicator of MPICH's own; its number tells which one it is in."""
+    """A barrier's traffic within a node is on a communicator of MPICH's own; its number shows which one it is in."""
     rows = communicator("rows", range(3), unique_id=0x20)
     within = communicator("[internal]", range(3), unique_id=0x22)
     ranks = [still(number, collective("MPI_Barrier", source=2, on=within), call="MPI_Barrier") for number in (0, 1)]
@@ -1402,7 +1402,7 @@ def test_one_rank_that_was_not_read_may_be_stuck() -> None:
 
 
 def test_an_empty_job_has_no_verdict() -> None:
-    """There is nothing to look at."""
+    """There is nothing to read."""
     empty = replace(job(rank(0)), processes=(), sizes=())
     assert conclude(empty).outcome is Outcome.NOT_READ
 
@@ -1426,7 +1426,7 @@ def test_names_from_a_target_are_made_printable() -> None:
 
 
 def test_findings_of_one_kind_fill_no_screen() -> None:
-    """The first ones are told, the others counted with their ranks."""
+    """The first ones are reported, the others counted with their ranks."""
     ranks = [still(number, send(number ^ 1), call="MPI_Ssend") for number in range(40)]
     cycles = conclude(job(*ranks)).findings
     assert len(cycles) == 5
@@ -1598,7 +1598,7 @@ def test_who_isnt_in_a_collective_call_may_have_left_it_while_a_message_in_it_is
 
 
 def test_of_several_requests_the_marked_ones_are_not_all_that_one_may_be_waited_for() -> None:
-    """Only what a queue has is marked, and MPI_Waitany needs one more; MPI_Waitall's count tells that it is all."""
+    """Only what a queue has is marked, and MPI_Waitany needs one more; MPI_Waitall's count shows that it is all."""
     for call, certainty in (("MPI_Waitany", Certainty.SUSPECTED), ("MPI_Waitall", Certainty.PROVED)):
         wait = receive(1, tag=1, text=(IRECV, in_wait(1)))
         verdict = conclude(job(still(0, wait, call=call), still(1, receive(0), call="MPI_Recv")))

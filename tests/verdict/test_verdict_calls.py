@@ -149,7 +149,7 @@ def test_queue_and_call_that_differ_are_reported_and_not_believed() -> None:
 
 
 def test_a_collective_call_is_on_the_communicator_that_it_was_given() -> None:
-    """Where its traffic tells nothing: who is missing on that one is known."""
+    """Where its traffic shows nothing: who is missing on that one is known."""
     rows = communicator("rows", (0, 1))
     arguments = given(comm=rows)
     verdict = conclude(

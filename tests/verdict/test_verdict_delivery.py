@@ -42,7 +42,7 @@ def undelivered(verdict: Verdict) -> Sequence[Finding]:
 
 
 def test_a_send_and_a_receive_that_match_and_never_move_are_suspected() -> None:
-    """Both ranks wait for that one message: what connects them is to be looked at, and they form no circle."""
+    """Both ranks wait for that one message: what connects them is to be checked, and they form no circle."""
     verdict = conclude(job(sending(), receiving()))
     (finding,) = verdict.findings
     assert finding.sentence == (
@@ -63,7 +63,7 @@ def test_on_two_nodes_the_network_between_them_is_named() -> None:
 
 
 def test_a_transfer_that_began_and_stopped_is_suspected_where_it_is_small() -> None:
-    """One of many bytes may be slow, and no queue tells how many have come."""
+    """One of many bytes may be slow, and no queue shows how many have come."""
     for length, found in ((MAX_SIZE, 1), (MAX_SIZE + 1, 0)):
         half = receive(0, tag=5, length=2 * MAX_SIZE, status=Status.MATCHED, message=(0, 5, length))
         assert len(undelivered(conclude(job(sending(), still(1, half, call="MPI_Recv"))))) == found

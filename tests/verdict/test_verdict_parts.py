@@ -171,7 +171,7 @@ def test_circles_come_before_those_who_wait_behind_them() -> None:
 
 
 def test_the_shortest_cycle_is_in_its_order() -> None:
-    """It begins with the node that was asked for, and goes round by no detour."""
+    """It starts with the node that was asked for, and goes round by no detour."""
     edges = {0: [1], 1: [2, 3], 2: [3], 3: [0]}
     assert shortest_cycle([0, 1, 2, 3], lambda node: edges[node]) == [0, 1, 3]
     assert shortest_cycle([0, 1], lambda node: {0: [1], 1: []}[node]) == []

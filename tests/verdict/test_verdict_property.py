@@ -47,7 +47,7 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
             part = _PART if message.tag == collective else ()
             shown.append(made_up.unexpected(message.source, tag=message.tag, text=part))
     call = _CALLS[does] if of_program or does is not Does.ALL else "MPI_Wait"
-    # all have the one handle that in_wait() writes, but for the collective's, which no queue has
+    # all have the one handle that in_wait() writes, except for the collective's, which no queue has
     handles = {Does.ANY: (0x5561,)}.get(does, ())
     name = "request" if call == "MPI_Wait" else "array_of_requests"
     given = (Argument(name, 0x7FFC_0000, ArgumentEvidence.BOTH, elements=handles),)

@@ -42,7 +42,7 @@ def sentences(verdict: Verdict) -> list[str]:
 
 
 def test_a_lock_is_waited_for_by_its_holder() -> None:
-    """Its window, its target and who holds it are told, and the circle is proved; the graph has the window too."""
+    """Its window, its target and who holds it are reported, and the circle is proved; the graph has the window too."""
     verdict = conclude(
         job(
             receiving(window(**NOTHING | {"locked": (2,)})),

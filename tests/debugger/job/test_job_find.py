@@ -367,7 +367,7 @@ def test_what_is_no_job() -> None:
 
 
 def test_a_program_that_reads_a_library(tmp_path: Path) -> None:
-    """A process that has mapped an MPI's library to look at it, as debuggers do, doesn't use it."""
+    """A process that has mapped an MPI's library to read it, as debuggers do, doesn't use it."""
     library = tmp_path / "libmpi.so.40"
     library.write_bytes(bytes(mmap.PAGESIZE))
 
@@ -396,7 +396,7 @@ def test_a_script_of_a_batch_job_is_no_rank() -> None:
 
 
 def test_a_family_that_changed_while_it_was_read_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numbers were given anew meanwhile, two processes may be each other's parents."""
+    """Where numbers were given again meanwhile, two processes may be each other's parents."""
     found = {pid: Stat(pid, "odd", "S", 5 - pid, 0) for pid in (2, 3)}
     monkeypatch.setattr(processes, "numbers_in", lambda path: iter(found))
     monkeypatch.setattr(processes, "read_stat", found.get)

@@ -162,7 +162,7 @@ def test_a_job_that_is_over_is_sampled_no_more() -> None:
 
 @pytest.mark.parametrize("stop", [True, False])
 def test_a_sample_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
-    """However often the ranks are looked at, what was read for one sample is gone with it: no stack is kept."""
+    """However often the ranks are read, what was read for one sample is gone with it: no stack is kept."""
     kept = []
     with (
         idle_job(compiler, "openmpi-debian", ranks=2) as (found, _),
@@ -328,7 +328,7 @@ def test_a_rank_that_runs_under_another_debugger(compiler: Compiler) -> None:
 @pytest.mark.parametrize("name", KINDS[:1])
 @pytest.mark.parametrize("signal_", [signal.SIGSTOP, signal.SIGTSTP])
 def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Signals, compiler: Compiler) -> None:
-    """It is read, the signal is told, and after the sample it stands as before, until it gets SIGCONT."""
+    """It is read, the signal is reported, and after the sample it stands as before, until it gets SIGCONT."""
     with idle_job(compiler, name) as (found, pids):
         os.kill(pids[1], signal_)
         wait_until(lambda: states(pids[1]) == {"T"})

@@ -592,7 +592,7 @@ def test_what_an_agent_names_runs_no_command(
 def test_the_nodes_that_an_agent_names_are_asked_or_left_out(
     follow: bool, talk: Callable[[Mapping[str, Sequence[object]]], Agents]
 ) -> None:
-    """Before any is reached its name is told; those that aren't to be followed are told afterwards."""
+    """Before any is reached its name is reported; those that aren't to be followed are reported afterwards."""
     found = part("a", rank(0, 7, "a"), listed(1, 8, "b"), launcher=5)._replace(hosts=("a", "c[1-2]"))
     said = {"a": [wire.GREETING, answer("find", wire.write(wire.NodeParts((found,), ())))]}
     others = ["c1", "c2", "b"]

@@ -86,7 +86,7 @@ def test_a_breakpoint_without_its_cause_ends_no_thread(sleeper: Returning) -> No
 def test_a_signal_on_its_way_at_the_end(
     sleeper: Returning, monkeypatch: pytest.MonkeyPatch, lost: bool, said: list[str]
 ) -> None:
-    """What comes in the moment in which a thread is let go is delivered, but for a breakpoint without its cause."""
+    """What comes in the moment in which a thread is let go is delivered, except for a breakpoint without its cause."""
     late = f"""
 import ctypes, signal, time
 from mqs_dll.debugger import proc

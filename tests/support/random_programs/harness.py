@@ -1,4 +1,4 @@
-"""Compiles random programs, has them block, and compares their arguments with what is told of them."""
+"""Compiles random programs, has them block, and compares their arguments with what is reported of them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def compile_program(folder: Path, seed: str, options: str, units: int) -> Progra
 
 
 def outcomes(made: Program) -> list[Outcome]:
-    """Run a program; return each argument of each call that it blocks in, and what is told of it."""
+    """Run a program; return each argument of each call that it blocks in, and what is reported of it."""
     found: list[Outcome] = []
     with subprocess.Popen([made.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdin

@@ -172,7 +172,7 @@ def pair_operations(
 
 
 def key_of(true: TrueOperation) -> object:
-    """Return what tells an operation from the others of its queue, None for a request without a handle."""
+    """Return what distinguishes an operation from the others of its queue, None for a request without a handle."""
     if true.queue is Queue.UNEXPECTED:
         return true.peer, true.tag
     return true.request if true.request and not true.freed else None

@@ -140,7 +140,7 @@ def test_the_call_is_the_mpi_function_that_the_program_called(blocked: Blocked) 
 
 
 def test_the_caller_is_the_function_that_made_the_call_with_its_line(blocked: Blocked) -> None:
-    """A stripped program has neither names nor lines: what is told of it is its file."""
+    """A stripped program has neither names nor lines: what is reported of it is its file."""
     callers = [stacks[0].caller for stacks in blocked.first]
     assert {caller.module for caller in callers if caller} == {"stacks"}
     if blocked.stripped:
@@ -177,7 +177,7 @@ def test_threads_of_the_mpis_own_are_left_out(blocked: Blocked) -> None:
 @pytest.mark.mpi
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
 def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_path: Path) -> None:
-    """The main thread is outside MPI: where it computes is told. Its fingerprint tells that it goes on."""
+    """The main thread is outside MPI: where it computes is reported. Its fingerprint shows that it goes on."""
     with job_of(name, tmp_path, 1, "threads") as job:
         pid = job.wait_until_ready()[0]["pid"]
         with LiveProcess(pid) as process:
@@ -390,7 +390,7 @@ def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
 
 
 def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
-    """Beside the MPI call; its caller in C is mpi4py, which tells nobody anything."""
+    """Beside the MPI call; its caller in C is mpi4py, which nobody needs to know."""
     pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
     mpi = MPIS["mpich-4.3.2-pypi"]
     if mpi.missing or mpi.python is None:

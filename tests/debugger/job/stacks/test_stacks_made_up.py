@@ -217,7 +217,7 @@ def test_a_fingerprint_is_of_the_programs_part_of_the_stack() -> None:
     """Memory and registers from the caller's frame outwards; what the MPI has further in changes all the time."""
     names = ("libmpi.so:", "libmpi.so:PMPI_Recv", "app:exchange", "app:main", "libc.so:start")
     before = read(*names).fingerprint
-    caller = 128 + 2 * 64  # from the beginning of the memory
+    caller = 128 + 2 * 64  # from the start of the memory
     assert read(*names, memory=bytes(caller - 8) + b"\1" + bytes(1024)).fingerprint == before
     assert read(*names, memory=bytes(caller + 8) + b"\1" + bytes(1024)).fingerprint != before
     assert read(*names, memory=bytes(128 + 4 * 64) + b"\1" + bytes(1024)).fingerprint == before
@@ -336,7 +336,7 @@ def made_up_thread(stack_pointer: int, frame_pointer: int, memory: bytes) -> Thr
 
 
 def test_a_signed_return_address_on_arm_leads_on() -> None:
-    """In a frame as in the register that a function begins with; other words keep what they have in those bits."""
+    """In a frame as in the register that a function starts with; other words keep what they have in those bits."""
     registers = [0] * 34
     registers[19], registers[20] = 1 << 56 | 0x2A << 48, (1 << 64) - 1
     registers[29], registers[30], registers[31], registers[32] = STACK, SIGNED, STACK, 0xDEAD
@@ -382,7 +382,7 @@ def test_a_symbol_that_does_not_cover_an_address_is_not_its_function(size: int, 
 
 
 def test_a_programs_name_is_that_of_its_file_also_when_it_was_removed() -> None:
-    """People compile anew while a job hangs."""
+    """People compile again while a job hangs."""
     assert base_name(module("/home/user/app (deleted)")) == base_name(module("/home/user/app")) == "app"
 
 

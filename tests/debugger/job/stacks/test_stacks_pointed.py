@@ -73,7 +73,7 @@ def _counts(call: str, given: dict[str, int], sizes: dict[int, int]) -> tuple[in
 
 
 def test_counts_for_each_process_are_as_many_as_the_communicator_has() -> None:
-    """With a communicator that isn't known, or among neighbours, none is told."""
+    """With a communicator that isn't known, or among neighbours, none is reported."""
     given = {"recvcounts": 0x7000, "comm": 0x44000000}
     assert _counts("MPI_Alltoallv", given, {0x44000000: 3}) == (4, 0, -1)
     assert _counts("MPI_Alltoallv_c", given, {0x44000000: 1}) == (4,)

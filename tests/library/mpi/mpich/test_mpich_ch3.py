@@ -166,7 +166,7 @@ def test_wildcards_are_minus_one(process: Process) -> None:
 
 
 def test_a_matched_receive_shows_its_message(process: Process) -> None:
-    """A receive whose message has begun to come keeps its wildcards and tells the message's source, tag, length."""
+    """A receive whose message has started to come keeps its wildcards and shows the message's source, tag, length."""
     process.receive(-1, rank=ANY_SOURCE, state=RENDEZVOUS, status_source=3, status_tag=5, status_count_lo=8)
     (shown,) = process.receives()
     assert (shown.status, shown.desired_local_rank, shown.desired_tag) == (Status.MATCHED, -1, -1)
@@ -242,7 +242,7 @@ def test_traffic_of_a_collective_names_it(process: Process) -> None:
 
 
 def test_sends_come_by_destination(process: Process) -> None:
-    """A send tells everything, and is matched while its data flow."""
+    """A send shows everything, and is matched while its data flow."""
     process.send(7)
     process.send(8, SYNCHRONOUS_SEND, match_rank=1)
     process.send(9, SEND | RENDEZVOUS, msg_offset=4)
@@ -314,7 +314,7 @@ def test_a_context_id_above_32767_is_no_negative_number(process: Process) -> Non
 
 
 def test_messages_for_unknown_communicators_are_counted(process: Process) -> None:
-    """A note on MPI_COMM_WORLD tells of messages whose communicator this process hasn't made yet."""
+    """A note on MPI_COMM_WORLD counts messages whose communicator this process hasn't made yet."""
     following = process.next_address() + 0x1000
     process.message(7, EAGER, context_id=0x1F1, following=following)
     process.message(8, EAGER, context_id=0x1F0)

@@ -309,7 +309,7 @@ def test_traffic_of_a_collective_names_it(process: Process) -> None:
 
 
 def test_messages_are_in_the_order_of_their_arrival(process: Process) -> None:
-    """Each tells how much of it is here; only one that is whole has a buffer."""
+    """Each shows how much of it is here; only one that is whole has a buffer."""
     last = process.message(9, BUSY)
     middle = process.message(8, RENDEZVOUS, following=last)
     process.message(7, UNEXPECTED | 2, following=middle)
@@ -329,7 +329,7 @@ def test_a_message_that_is_taken_is_none(recent: Process, state: int) -> None:
 
 
 def test_messages_for_unknown_communicators_are_counted(recent: Process) -> None:
-    """A note on MPI_COMM_WORLD tells of messages whose communicator this process hasn't made yet."""
+    """A note on MPI_COMM_WORLD counts messages whose communicator this process hasn't made yet."""
     recent.message(7, context_id=0x1F0)
     (shown,) = recent.unexpected()
     assert text(shown) == "1 for communicators that this process has not made yet | their numbers: 496"
@@ -637,7 +637,7 @@ def test_two_headers_that_fit_are_not_guessed_between(recent: Process) -> None:
 
 
 def test_a_rendezvous_is_whole_with_its_header(recent: Process) -> None:
-    """The header tells that the arguments in the request are this send's."""
+    """The header shows that the arguments in the request are this send's."""
     request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
     memory.put(7, recent.header(request, 22, RTS, 8))
     (shown,) = sends_with(recent, memory)
@@ -744,7 +744,7 @@ def test_a_message_to_oneself_that_a_probe_took_is_held(recent: Process) -> None
 
 
 def test_queues_over_the_network_are_never_empty(recent: Process) -> None:
-    """Where processes are on other nodes, or of another job, a queue names the netmods and the way out."""
+    """Where processes are on other nodes, or of another job, a queue names the netmods and the remedy."""
     recent.spread()
     for walk in (recent.device().receives, recent.device().sends, recent.device().unexpected):
         with pytest.raises(NoInformation, match=r"over the network .* ofi or ucx .* on one node"):

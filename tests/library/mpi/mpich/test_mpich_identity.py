@@ -171,7 +171,7 @@ def test_types_that_a_debugger_knows_wholly_come_before_the_profile(process: Tam
     assert origins["MPIR_Win"].startswith("profile mpich-")
     assert origins["MPIR_Comm"].startswith(
         "profile mpich-"
-    )  # a part of its member dev is read, which no debugger tells
+    )  # a part of its member dev is read, which no debugger knows
 
 
 def test_reports_name_the_profile_of_each_struct(process: Tampered) -> None:
@@ -182,7 +182,7 @@ def test_reports_name_the_profile_of_each_struct(process: Tampered) -> None:
 
 
 def test_a_build_with_other_structs_fits_no_profile(process: Tampered) -> None:
-    """Where the pool's record tells another size, every profile is refused, and the sentence says what to run."""
+    """Where the pool's record shows another size, every profile is refused, and the sentence says what to run."""
     mpi = attached(process)
     record = mpi._pools.by_class[handles.COMM][0].record
     process.write(record + views.ObjectAlloc.bind(mpi._layouts).offsets["size"], 4096, 4)
@@ -259,7 +259,7 @@ def test_each_series_has_a_profile() -> None:
 
 
 def test_on_aarch64_only_what_lies_behind_a_mutex_lies_elsewhere() -> None:
-    """glibc's has 48 bytes there, and 40 on x86_64; communicators and windows begin with one."""
+    """glibc's has 48 bytes there, and 40 on x86_64; communicators and windows start with one."""
     x86, arm = (load(Path(FOLDER) / f"mpich-4.3.2-{machine}.json") for machine in ("x86_64", "aarch64"))
     moved = {}
     for struct in x86.layouts:

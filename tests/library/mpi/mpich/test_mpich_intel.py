@@ -101,7 +101,7 @@ INTEL_MPI = next(each for each in mpichs() if each.product == "Intel MPI")
 def test_what_is_not_known_of_libfabrics_messages_is_refused(
     compiler: Compiler, variables: dict[str, str], why: str
 ) -> None:
-    """Where tags have other parts, or the provider isn't known, no queue is shown as empty, and the reason is told."""
+    """Where tags have other parts, or the provider isn't known, no queue is shown as empty, and the reason is given."""
     chosen = {**INTEL_OFI.environment, **variables}
     with running(compiler, INTEL_MPI, INTEL_OFI, "unexpected", 4, environment=chosen) as job:
         truths = [Truth.from_json(each, INTEL_OFI.name) for each in job.wait_until_ready()]
