@@ -53,7 +53,7 @@ def main() -> int:
 def _kind(outcome: Outcome) -> str:
     if outcome.is_wrong:
         return "wrong"
-    return "unknown" if outcome.witness is None else outcome.witness.name
+    return "unknown" if outcome.evidence is None else outcome.evidence.name
 
 
 def _print(counts: dict[str, Counter[str]]) -> None:

@@ -58,7 +58,7 @@ def measure(pid: int, words: Sequence[str]) -> Cost:
         _, _, used = os.wait4(process.pid, 0)
         clock = time.perf_counter() - begin
         process.returncode = 0
-    stood = document["stop"]["seconds"] if "stop" in document else document["job"]["pause"]
+    stood = document["stop"]["seconds"] if "stop" in document else document["job"]["stop_time"]
     return Cost(1000 * (used.ru_utime + used.ru_stime), 1000 * clock, 1000 * stood)
 
 

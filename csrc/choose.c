@@ -1,5 +1,5 @@
-/* Where the Python side of libmqs runs: in the host itself where that runs the same Python, or none; else in a helper
- * process. The environment variable MQS_PYTHON forces one of the two. */
+/* Where the Python side of libmqs runs: in the host if that runs the same Python or none, else in a helper process.
+ * The environment variable MQS_PYTHON forces one of the two. */
 #define _GNU_SOURCE
 #include "python_side.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* build.py says for which Python libmqs_python.so is built. */
+/* build.py defines for which Python libmqs_python.so is built. */
 #ifndef MQS_PYTHON_VERSION
 #error "MQS_PYTHON_VERSION: the minor version of that Python, as in 3.11"
 #endif
@@ -68,7 +68,7 @@ static int note_other_python(struct dl_phdr_info *info, size_t size, void *data)
 
 /* Whether libmqs_python.so can work here. Py_GetVersion, which is the same in all versions, is the only function of the
  * host's Python that may be called before. */
-static int can_join_host(char *reason, size_t room)
+static int can_join_host(char *reason, size_t capacity)
 {
     const char *(*get_version)(void);
     const char *other = NULL;
@@ -78,19 +78,19 @@ static int can_join_host(char *reason, size_t room)
         const char *version = get_version();
 
         if (!is_our_minor_version(version)) {
-            snprintf(reason, room, "the host process runs Python %.*s, this libmqs.so is built for Python %s",
+            snprintf(reason, capacity, "the host process runs Python %.*s, this libmqs.so is built for Python %s",
                      (int)strcspn(version, " "), version, MQS_PYTHON_VERSION);
             return 0;
         }
         if ((strstr(version, "free-threading") == NULL) != MQS_PYTHON_HAS_GIL) {
-            snprintf(reason, room, "the host process runs the other of the two builds (with and without the GIL) of "
+            snprintf(reason, capacity, "the host process runs the other of the two builds (with and without the GIL) of "
                                    "Python %s than this libmqs.so is built for", MQS_PYTHON_VERSION);
             return 0;
         }
     }
     dl_iterate_phdr(note_other_python, &other);
     if (other != NULL) {
-        snprintf(reason, room, "the host process has loaded %s, this libmqs.so is built for Python %s", other,
+        snprintf(reason, capacity, "the host process has loaded %s, this libmqs.so is built for Python %s", other,
                  MQS_PYTHON_VERSION);
         return 0;
     }
@@ -99,7 +99,7 @@ static int can_join_host(char *reason, size_t room)
 
 /* ---------------------------------------------------------------- the choice */
 
-static const struct mqs_python_side *load_in_process(char *reason, size_t room)
+static const struct mqs_python_side *load_in_process(char *reason, size_t capacity)
 {
     char path[PATH_MAX + 32], why[PATH_MAX];
     const char *slash = strrchr(library_path, '/');
@@ -109,38 +109,38 @@ static const struct mqs_python_side *load_in_process(char *reason, size_t room)
 
     snprintf(path, sizeof path, "%.*s/libmqs_python.so", (int)(slash - library_path), library_path);
     if (access(path, F_OK) == 0 && !mqs_may_run(library_path, path, why, sizeof why)) {
-        snprintf(reason, room, "%s: libmqs_python.so is not loaded", why);
+        snprintf(reason, capacity, "%s: libmqs_python.so is not loaded", why);
         return NULL;
     }
     handle = dlopen(path, RTLD_NOW); /* It is never closed: the interpreter can't be unloaded. */
     if (handle == NULL) {
         const char *error = dlerror();
 
-        snprintf(reason, room, "%s", error != NULL ? error : path);
+        snprintf(reason, capacity, "%s", error != NULL ? error : path);
         return NULL;
     }
     *(void **)&find_side = dlsym(handle, "mqs_python_in_process");
     if (find_side == NULL) {
-        snprintf(reason, room, "%s is of another libmqs", path);
+        snprintf(reason, capacity, "%s is of another libmqs", path);
         return NULL;
     }
     side = find_side(&library);
     if (side == NULL) {
-        snprintf(reason, room, "another copy of libmqs.so already works in this process");
+        snprintf(reason, capacity, "another copy of libmqs.so already works in this process");
     }
     return side;
 }
 
 /* Whether everybody may put modules and libraries beside libmqs.so, or another folder in the place of its own: these would
  * run in the debugger. */
-static int package_is_open_to_all(char *reason, size_t room)
+static int package_is_open_to_all(char *reason, size_t capacity)
 {
     char why[PATH_MAX];
 
     if (mqs_may_run(library_path, library_path, why, sizeof why)) {
         return 0;
     }
-    snprintf(reason, room, "%s: nothing that lies there is run (chmod o-w)", why);
+    snprintf(reason, capacity, "%s: nothing that lies there is run (chmod o-w)", why);
     return 1;
 }
 
@@ -154,7 +154,7 @@ static int choose(const struct mqs_python_side **side, const char **reason)
 
     *side = NULL;
     if (library_path[0] == '\0') {
-        *reason = "libmqs.so can't find out where it lies itself";
+        *reason = "libmqs.so can't find out where its own file is";
         return mqs_start_error;
     }
     if (package_is_open_to_all(refused, sizeof refused)) {
@@ -197,7 +197,7 @@ static int choose(const struct mqs_python_side **side, const char **reason)
     return code;
 }
 
-/* What was set up is unknown from now on: tokens of one side are none of the other's. */
+/* Everything that was set up is unknown from now on: one side doesn't know the other's tokens. */
 static void give_up_in_process(const char *reason)
 {
     mqs_log("Python: no longer in this process: %s", reason);

@@ -1,4 +1,4 @@
-/* libmqs_dll_name.so: preloaded into the ranks of a job, it tells debuggers to load the libmqs.so beside it.
+/* libmqs_dll_name.so: preloaded into the ranks of a job, it makes debuggers load the libmqs.so beside it.
  *
  * Debuggers read MPIR_dll_name in the target process before they look for the MPI's own library, and
  * a preloaded definition comes before that of the MPI.

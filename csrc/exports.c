@@ -1,7 +1,7 @@
 /* Every function that libmqs.so exports; libmqs.map lists them, too.
  *
- * Each clears what it is to fill, checks its arguments, makes sure that Python is up, and asks the Python side.
- * None can answer mqs_ok unless the Python side said so.
+ * Each clears its output arguments, checks its arguments, makes sure that Python runs, and asks the Python side.
+ * None can return mqs_ok unless the Python side did.
  */
 #include "python_side.h"
 
@@ -37,7 +37,7 @@ _Static_assert(sizeof(mqs_process_callbacks) == 32, "mqs_process_callbacks");
 static mqs_basic_callbacks debugger;
 static int has_callbacks;
 
-/* Set by require_python, which every call that asks it has made before: the same for all threads. */
+/* Set by require_python, which runs before every use: the same for all threads. */
 static _Thread_local const struct mqs_python_side *python;
 
 /* The last failure of this thread that C found itself; the text of Python's own failures is kept there. */
@@ -49,7 +49,8 @@ static _Thread_local struct {
 /* The mark of the call that this thread is in; NULL outside of calls.
  *
  * A call from one of the debugger's callbacks would find that call half done: it is refused. But a callback may also
- * leave its call for good, by longjmp, and then the next call is a fresh one. The mark, in the frame of each call, tells:
+ * leave its call for good, by longjmp, and then the next call is a new one. The mark in the frame of each call
+ * distinguishes the two:
  *
  *     exported function     mark, intact: nobody has left
  *     debugger's callback   MIN_DEPTH bytes of stack at least
@@ -63,11 +64,11 @@ struct mark {
 };
 static _Thread_local const volatile struct mark *mark_of_call;
 
-/* pthread_cancel of a thread takes effect when its call has ended: else what the library holds, and Python's frames,
- * would be left behind. This is the state from before the call. */
+/* pthread_cancel of a thread takes effect when its call has ended: otherwise the library's locks and Python's frames would
+ * be left behind. This is the state from before the call. */
 static _Thread_local int cancel_state;
 
-/* What names an exported function, and its frame. */
+/* The name of an exported function, and its frame. */
 #define THIS_CALL __func__, __builtin_frame_address(0)
 
 static uintptr_t word_of_mark(const volatile struct mark *mark, size_t number)
@@ -92,7 +93,7 @@ static void end_call(void)
     pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* Tells whether a mark is that of a call which the one with this frame is within; it reads stack that may be nobody's. */
+/* Returns whether a mark is of a call that encloses the one with this frame. It reads stack that may be nobody's. */
 __attribute__((no_sanitize_address)) static int is_intact(const volatile struct mark *mark, const void *frame)
 {
     if ((uintptr_t)mark < (uintptr_t)frame || (uintptr_t)mark->frame - (uintptr_t)frame < MIN_DEPTH) {
@@ -106,7 +107,7 @@ __attribute__((no_sanitize_address)) static int is_intact(const volatile struct 
     return 1;
 }
 
-/* 1 in a call from a callback; Python is told of a call that was left. */
+/* Returns 1 in a call from a callback. Notifies Python of a call that was left. */
 static int is_within_a_call(const char *call, const void *frame)
 {
     if (mark_of_call == NULL) {
@@ -129,7 +130,7 @@ static int refuse(const char *call, int code, const char *reason)
     return code;
 }
 
-/* Asks the Python side: its answer is turned into the result code of the function that this stands in. */
+/* Asks the Python side, and turns its answer into the result code of the enclosing function. */
 #define ASK(question)                                   \
     __extension__({                                     \
         volatile struct mark mark;                      \
@@ -182,7 +183,7 @@ static int require_library(const char *call, const void *frame)
     }
     if (debugger.mqs_put_image_info_fp == NULL || debugger.mqs_get_image_info_fp == NULL
         || debugger.mqs_put_process_info_fp == NULL || debugger.mqs_get_process_info_fp == NULL) {
-        return refuse(call, mqs_missing_callback, "the debugger gave no callbacks to keep what belongs to images and processes");
+        return refuse(call, mqs_missing_callback, "the debugger gave no callbacks to store data of images and processes");
     }
     return require_python(call);
 }
@@ -425,7 +426,7 @@ int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator)
     return code == mqs_ok ? ASK(python->get_communicator(token, communicator)) : code;
 }
 
-/* How many ranks there is room for is known to Python alone: nothing is cleared here. */
+/* Only Python knows how many ranks fit into the array: nothing is cleared here. */
 int mqs_get_comm_group(mqs_process *process, int *ranks)
 {
     mqs_taddr_t token;

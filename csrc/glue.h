@@ -9,14 +9,14 @@
 /* All mqspy_ functions are attached: C may call them. */
 void mqsc_glue_is_ready(void);
 
-/* The debugger's own words for one of its codes; NULL where it has none. */
+/* The debugger's own text for one of its codes; NULL where it has none. */
 const char *mqsc_words_of_debugger(int code);
 
 /* 1 when MQS_LOG asks for a log and its file could be opened, which is tried once. */
 int mqsc_log_is_open(void);
 void mqsc_log_line(const char *text);
 
-/* Written in Python (_glue.py), called by C: struct mqs_python_side tells of them. */
+/* Written in Python (_glue.py), called by C: struct mqs_python_side describes them. */
 #ifdef MQS_FOR_CFFI
 extern "Python+C" {
 #endif

@@ -81,20 +81,20 @@ struct frame {
 };
 
 enum {
-    MOST_BYTES = 1 << 28,
-    MOST_SCALAR = 8,
-    MOST_SIZES = 64, /* Of types; other headers with the same revision have more of them than ours, Open MPI's two more. */
+    MAX_BYTES = 1 << 28,
+    MAX_SCALAR = 8,
+    MAX_SIZES = 64, /* Of types; other headers with the same revision have more of them than ours, Open MPI's two more. */
     SECONDS = 120, /* For which the helper may be silent, or not take what is sent to it. */
     SECONDS_TO_START = 30, /* For all Pythons that are tried. */
     STACK = 1 << 16,
-    MOST_DESCRIPTORS = 1 << 20, /* Where nothing tells which are open. */
-    MOST_TEXTS = 1000,
-    ROOM_FOR_REFUSED = 1024,
+    MAX_DESCRIPTORS = 1 << 20, /* Where it isn't known which are open. */
+    MAX_TEXTS = 1000,
+    REFUSED_SIZE = 1024,
 };
 
 /* An image or a process that the debugger has set up. */
-struct held {
-    struct held *next;
+struct registered {
+    struct registered *next;
     uint64_t id;
     mqs_taddr_t token;
     mqs_image *image; /* NULL for a process. */
@@ -110,7 +110,7 @@ static int channel = -1;
 static struct stat channel_is;
 static int ends[2] = {-1, -1}; /* Of the channel to a helper that is being started. */
 static pid_t owner;            /* The host, which may fork. */
-static struct held *all_held;
+static struct registered *all_registered;
 static uint64_t last_id;
 static unsigned generation; /* How many helpers there were: tokens of one that is gone are unknown to the next. */
 static char version[64];
@@ -118,7 +118,7 @@ static char failure[3072]; /* Why there is no helper. */
 static _Atomic int has_failed; /* No helper could be started; not tried again before the next image. */
 
 static char *bytes; /* Those of the last frame. */
-static size_t room;
+static size_t capacity; /* Of `bytes`. */
 
 /* The last failure of this thread: the helper may be gone when the debugger asks for its text. */
 static _Thread_local struct {
@@ -170,11 +170,11 @@ static void forget(void)
         close(channel);
     }
     channel = -1;
-    while (all_held != NULL) {
-        struct held *next = all_held->next;
+    while (all_registered != NULL) {
+        struct registered *next = all_registered->next;
 
-        free(all_held);
-        all_held = next;
+        free(all_registered);
+        all_registered = next;
     }
 }
 
@@ -260,17 +260,17 @@ static int send_frame(struct frame frame, const void *data)
     return send_all(&frame, sizeof frame) && send_all(data, frame.size);
 }
 
-/* Makes room for the bytes of a frame, and one more for the end of a string. */
-static int make_room(size_t size)
+/* Reserves memory for the bytes of a frame, and one more for the end of a string. */
+static int reserve(size_t size)
 {
-    if (size + 1 > room) {
+    if (size + 1 > capacity) {
         char *more = realloc(bytes, size + 1);
 
         if (more == NULL) {
             return 0;
         }
         bytes = more;
-        room = size + 1;
+        capacity = size + 1;
     }
     bytes[size] = '\0';
     return 1;
@@ -278,15 +278,15 @@ static int make_room(size_t size)
 
 static int receive_frame(struct frame *frame, int seconds)
 {
-    return receive_all(frame, sizeof *frame, seconds) && frame->size <= MOST_BYTES && make_room(frame->size)
+    return receive_all(frame, sizeof *frame, seconds) && frame->size <= MAX_BYTES && reserve(frame->size)
            && receive_all(bytes, frame->size, seconds);
 }
 
 /* ---------------------------------------------------------------- the debugger's callbacks */
 
-static struct held *find_held(uint64_t id)
+static struct registered *find_registered(uint64_t id)
 {
-    struct held *each = all_held;
+    struct registered *each = all_registered;
 
     while (each != NULL && each->id != id) {
         each = each->next;
@@ -294,7 +294,7 @@ static struct held *find_held(uint64_t id)
     return each;
 }
 
-static void find_address(const struct held *of, struct frame *frame)
+static void find_address(const struct registered *of, struct frame *frame)
 {
     mqs_taddr_t address = 0;
 
@@ -306,14 +306,14 @@ static void find_address(const struct held *of, struct frame *frame)
     frame->number = address;
 }
 
-/* Fetches into the room for bytes; where it fails they are the debugger's words for its code. */
-static uint32_t fetch(const struct held *of, struct frame *frame)
+/* Fetches into the bytes; on failure they are the debugger's text for its code. */
+static uint32_t fetch(const struct registered *of, struct frame *frame)
 {
     mqs_taddr_t address = frame->number;
     uint64_t size = (uint64_t)frame->code;
     const char *words;
 
-    if (size > MOST_BYTES || !make_room(size)) {
+    if (size > MAX_BYTES || !reserve(size)) {
         frame->code = mqs_start_error;
         return 0;
     }
@@ -323,19 +323,19 @@ static uint32_t fetch(const struct held *of, struct frame *frame)
     }
     words = library->words_of_debugger((int)frame->code);
     frame->number = words != NULL;
-    return words != NULL && make_room(strlen(words)) ? (uint32_t)strlen(strcpy(bytes, words)) : 0;
+    return words != NULL && reserve(strlen(words)) ? (uint32_t)strlen(strcpy(bytes, words)) : 0;
 }
 
-/* Does what the helper asks for, and sends it; 0 where that can't be. */
+/* Does what the helper asks for, and sends it; 0 if that isn't possible. */
 static int serve(struct frame frame)
 {
-    struct held *of = frame.what == LOG_LINE ? NULL : find_held(frame.subject);
+    struct registered *of = frame.what == LOG_LINE ? NULL : find_registered(frame.subject);
     uint32_t asked = frame.size;
     union {
         mqs_target_type_sizes known;
-        int with_more[MOST_SIZES];
+        int with_more[MAX_SIZES];
     } sizes;
-    char scalar[MOST_SCALAR];
+    char scalar[MAX_SCALAR];
     const void *data = bytes;
     mqs_type *type = (mqs_type *)(uintptr_t)frame.number;
 
@@ -365,7 +365,7 @@ static int serve(struct frame frame)
         frame.code = of->image_callbacks.mqs_sizeof_fp != NULL ? of->image_callbacks.mqs_sizeof_fp(type) : 0;
         break;
     case TYPE_SIZES: {
-        struct held *process = find_held(frame.number);
+        struct registered *process = find_registered(frame.number);
 
         if (process == NULL || process->image != NULL) {
             return 0;
@@ -403,7 +403,7 @@ struct program {
     int socket;
     char *const *arguments;
     char *const *environment;
-    char *stack; /* Of the one that becomes the helper. */
+    char *stack; /* Of the process that becomes the helper. */
 };
 
 /* An entry of a folder, as the kernel gives it. */
@@ -470,8 +470,8 @@ __attribute__((no_sanitize_address)) static void close_from(int first)
         return;
     }
     getrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_max > MOST_DESCRIPTORS) {
-        limit.rlim_max = MOST_DESCRIPTORS;
+    if (limit.rlim_max > MAX_DESCRIPTORS) {
+        limit.rlim_max = MAX_DESCRIPTORS;
     }
     for (int number = first; number < (int)limit.rlim_max; number++) {
         syscall(SYS_close, number);
@@ -498,7 +498,7 @@ __attribute__((no_sanitize_address)) static int become_helper(void *data)
     _exit(1);
 }
 
-/* The one between the host and the helper: it leaves the helper to init, which waits for it. */
+/* The process between the host and the helper: it leaves the helper to init, which waits for it. */
 __attribute__((no_sanitize_address)) static int start_helper(void *data)
 {
     const struct program *program = data;
@@ -508,7 +508,8 @@ __attribute__((no_sanitize_address)) static int start_helper(void *data)
 
 /* Starts a program with one end of a socket pair as its descriptor 3. Without a signal of its own, the process between
  * is seen neither by a handler of SIGCHLD nor by the host's wait, unless that is for all kinds of children: then another
- * thread may be told of its end in place of this one. So 0 is a sure failure, 1 none: that it runs, a program says itself.
+ * thread may learn of its end in place of this one. So 0 is a sure failure, 1 is not yet success: the program itself
+ * reports that it runs.
  *
  * All signals are blocked in both, and stay so. */
 static int start_process(char *const *arguments, char *const *environment, int socket)
@@ -543,7 +544,7 @@ static void close_end(int which)
     }
 }
 
-/* Connects with a helper that runs in this Python; says why not otherwise. */
+/* Connects with a helper that runs in this Python; on failure `failure` has the reason. */
 static int connect_with(const char *python, const char *module, long long end)
 {
     static const char *const kept[] = {"HOME", "XDG_DATA_HOME", "MQS_PROFILES"};
@@ -573,7 +574,7 @@ static int connect_with(const char *python, const char *module, long long end)
         ends[0] = ends[1] = -1;
         return 0;
     }
-    high = fcntl(ends[0], F_DUPFD_CLOEXEC, 64); /* Out of the way of hosts that count on low numbers. */
+    high = fcntl(ends[0], F_DUPFD_CLOEXEC, 64); /* Hosts may count on low numbers. */
     if (high >= 0) {
         close(ends[0]);
         ends[0] = high;
@@ -599,11 +600,10 @@ static int connect_with(const char *python, const char *module, long long end)
     return 0;
 }
 
-/* Tries a Python that is there and that nobody can have put there who isn't trusted. Why others aren't run is appended to
- * `refused`. */
-static int try_python(const char *python, const char *module, long long end, char refused[ROOM_FOR_REFUSED])
+/* Tries a Python if it exists and only trusted users can have put it there; else appends the reason to `refused`. */
+static int try_python(const char *python, const char *module, long long end, char refused[REFUSED_SIZE])
 {
-    char why[ROOM_FOR_REFUSED];
+    char why[REFUSED_SIZE];
     size_t used = strlen(refused);
 
     if (access(python, X_OK) != 0) {
@@ -611,16 +611,16 @@ static int try_python(const char *python, const char *module, long long end, cha
     }
     if (!mqs_may_run(library->path, python, why, sizeof why)) {
         library->log("Python: %s is not run: %s", python, why);
-        snprintf(refused + used, ROOM_FOR_REFUSED - used, "; %s is not run: %s", python, why);
+        snprintf(refused + used, REFUSED_SIZE - used, "; %s is not run: %s", python, why);
         return 0;
     }
     return connect_with(python, module, end);
 }
 
-/* Any Python will do: that which libmqs was built with, those above the library, the system's. */
+/* Any Python will do: the one that libmqs was built with, those above the library, the system's. */
 static int connect_with_any(void)
 {
-    char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX], refused[ROOM_FOR_REFUSED] = "";
+    char module[PATH_MAX + 32], python[PATH_MAX + 32], prefix[PATH_MAX], refused[REFUSED_SIZE] = "";
     static const char *const system[] = {MQS_PYTHON_EXECUTABLE, "/usr/bin/python3", "/usr/local/bin/python3"};
     long long end = milliseconds_now() + SECONDS_TO_START * 1000LL;
     char *slash;
@@ -723,22 +723,22 @@ static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, 
     return answer;
 }
 
-/* Strings that the debugger may still look at. */
-static char *keep(const char *text)
+/* Returns a copy that the debugger may read until MAX_TEXTS more were made. */
+static char *retain(const char *text)
 {
-    static char *kept[MOST_TEXTS];
+    static char *retained[MAX_TEXTS];
     static unsigned next;
     char *copy = strdup(text);
 
     if (copy != NULL) {
-        free(kept[next]);
-        kept[next] = copy;
-        next = (next + 1) % MOST_TEXTS;
+        free(retained[next]);
+        retained[next] = copy;
+        next = (next + 1) % MAX_TEXTS;
     }
     return copy;
 }
 
-static int tell(enum call what, mqs_taddr_t token, char **message)
+static int get_text(enum call what, mqs_taddr_t token, char **message)
 {
     struct frame frame = {what, 0, 0, token, 0};
     int answer;
@@ -746,54 +746,54 @@ static int tell(enum call what, mqs_taddr_t token, char **message)
     take_lock();
     answer = exchange(&frame, NULL);
     if (answer != mqs_ok + 1) {
-        *message = keep(last.text);
+        *message = retain(last.text);
     } else if (frame.size > 0) {
-        *message = keep(bytes);
+        *message = retain(bytes);
     }
     give_lock();
     return answer;
 }
 
-static int hold(enum call what, mqs_taddr_t image_token, const struct held *wanted, mqs_taddr_t *token)
+static int register_object(enum call what, mqs_taddr_t image_token, const struct registered *wanted, mqs_taddr_t *token)
 {
-    struct held *held = malloc(sizeof *held);
+    struct registered *object = malloc(sizeof *object);
     struct frame frame = {what, 0, 0, image_token, 0};
     int answer;
 
-    if (held == NULL) {
+    if (object == NULL) {
         return fail(mqs_start_error, "there is no memory");
     }
     take_lock();
     if (!is_connected()) {
-        free(held);
+        free(object);
         answer = fail(mqs_start_error, failure);
     } else {
-        *held = *wanted;
-        held->id = frame.number = ++last_id;
-        held->next = all_held;
-        all_held = held;
+        *object = *wanted;
+        object->id = frame.number = ++last_id;
+        object->next = all_registered;
+        all_registered = object;
         answer = exchange(&frame, NULL);
         if (answer == mqs_ok + 1) {
-            *token = held->token = frame.subject;
-        } else if (all_held == held) { /* Else everything was forgotten with the helper. */
-            all_held = held->next;
-            free(held);
+            *token = object->token = frame.subject;
+        } else if (all_registered == object) { /* Else everything was forgotten with the helper. */
+            all_registered = object->next;
+            free(object);
         }
     }
     give_lock();
     return answer;
 }
 
-static int let_go(enum call what, mqs_taddr_t token)
+static int unregister_object(enum call what, mqs_taddr_t token)
 {
     struct frame frame = {what, 0, 0, token, 0};
-    struct held **place = &all_held;
+    struct registered **place = &all_registered;
     int answer;
 
     take_lock();
     answer = exchange(&frame, NULL);
     while (answer == mqs_ok + 1 && *place != NULL) {
-        struct held *each = *place;
+        struct registered *each = *place;
 
         if (each->token == token) {
             *place = each->next;
@@ -802,7 +802,7 @@ static int let_go(enum call what, mqs_taddr_t token)
         }
         place = &each->next;
     }
-    if (all_held == NULL) {
+    if (all_registered == NULL) {
         forget(); /* The helper ends with the last image. */
     }
     give_lock();
@@ -822,20 +822,20 @@ static int start(const char **reason)
     return connected ? mqs_ok : mqs_start_error;
 }
 
-/* The lock is that thread's; the helper, which still waits for an answer, ends. */
+/* The lock is that thread's. The helper, which still waits for an answer, ends. */
 static void leave(void)
 {
     forget();
     give_lock();
 }
 
-/* In a child another helper is started: this one is the parent's, and so is who may hold the lock. */
+/* In a child another helper is started: this one is the parent's, and so is any thread that holds the lock. */
 static int outlives_fork(void)
 {
     return 1;
 }
 
-static void let_go_of_parent(void)
+static void drop_helper_of_parent(void)
 {
     pthread_mutex_init(&lock, NULL);
     close_end(0); /* What another thread was about to start is the parent's, too. */
@@ -855,11 +855,11 @@ static int error_string(int code, char **text)
 
     take_lock();
     if (code != mqs_ok && code == last.code) {
-        *text = keep(last.text);
+        *text = retain(last.text);
     } else {
         answer = exchange(&frame, NULL);
         if (answer == mqs_ok + 1) {
-            *text = keep(bytes);
+            *text = retain(bytes);
         }
     }
     give_lock();
@@ -868,37 +868,37 @@ static int error_string(int code, char **text)
 
 static int setup_image(mqs_image *image, const mqs_image_callbacks *callbacks, mqs_taddr_t *token)
 {
-    struct held held = {.image = image, .image_callbacks = *callbacks};
+    struct registered object = {.image = image, .image_callbacks = *callbacks};
 
-    return hold(SETUP_IMAGE, 0, &held, token);
+    return register_object(SETUP_IMAGE, 0, &object, token);
 }
 
 static int image_has_queues(mqs_taddr_t token, char **message)
 {
-    return tell(IMAGE_HAS_QUEUES, token, message);
+    return get_text(IMAGE_HAS_QUEUES, token, message);
 }
 
 static int destroy_image(mqs_taddr_t token)
 {
-    return let_go(DESTROY_IMAGE, token);
+    return unregister_object(DESTROY_IMAGE, token);
 }
 
 static int setup_process(mqs_taddr_t image_token, mqs_process *process, const mqs_process_callbacks *callbacks,
                          mqs_taddr_t *token)
 {
-    struct held held = {.process = process, .process_callbacks = *callbacks};
+    struct registered object = {.process = process, .process_callbacks = *callbacks};
 
-    return hold(SETUP_PROCESS, image_token, &held, token);
+    return register_object(SETUP_PROCESS, image_token, &object, token);
 }
 
 static int process_has_queues(mqs_taddr_t token, char **message)
 {
-    return tell(PROCESS_HAS_QUEUES, token, message);
+    return get_text(PROCESS_HAS_QUEUES, token, message);
 }
 
 static int destroy_process(mqs_taddr_t token)
 {
-    return let_go(DESTROY_PROCESS, token);
+    return unregister_object(DESTROY_PROCESS, token);
 }
 
 static int update_communicator_list(mqs_taddr_t token)
@@ -973,7 +973,7 @@ const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *lib
     };
 
     if (library == NULL) {
-        pthread_atfork(NULL, NULL, let_go_of_parent);
+        pthread_atfork(NULL, NULL, drop_helper_of_parent);
     }
     library = library_of_host;
     return &side;

@@ -29,7 +29,7 @@ static void open_log(void)
     if (low < 0) {
         return;
     }
-    high = fcntl(low, F_DUPFD_CLOEXEC, 64); /* Out of the way of hosts that count on low numbers. */
+    high = fcntl(low, F_DUPFD_CLOEXEC, 64); /* Hosts may count on low numbers. */
     if (high >= 0) {
         close(low);
     }
@@ -59,11 +59,12 @@ int mqs_log_is_open(void)
     return is_open;
 }
 
-/* Writes in one go, so that lines of several threads and processes don't mix. What can't be written is lost.
+/* Writes with one call, so that lines of several threads and processes don't mix. What can't be written is lost.
  *
  * A FIFO whose reader has left, or a file that has reached its limit, sends a signal that would end the host. The kernel
- * sends it to this thread, before write is back: it is blocked for so long, and taken away. Where the host blocks it and
- * has one that waits, ours has become one with it. A terminal could stop the host; it doesn't while SIGTTOU is blocked. */
+ * sends it to this thread before write returns: until then it is blocked, and then it is taken from the queue. If the host
+ * blocks it too and one is already pending, ours is merged with that. A terminal could stop the host, but not while
+ * SIGTTOU is blocked. */
 static void write_line(const char *line, size_t length)
 {
     static const struct timespec at_once = {0, 0};
@@ -113,8 +114,8 @@ void mqs_log(const char *format, ...)
     length = vsnprintf(line + used, sizeof line - used - 1, format, arguments);
     va_end(arguments);
     if (length > 0) {
-        size_t room = sizeof line - used - 2;
-        size_t end = used + ((size_t)length < room ? (size_t)length : room);
+        size_t capacity = sizeof line - used - 2;
+        size_t end = used + ((size_t)length < capacity ? (size_t)length : capacity);
 
         for (size_t i = used; i < end; i++) {
             if ((unsigned char)line[i] < ' ') {

@@ -59,7 +59,7 @@ struct mqs_library {
 /* The one function that libmqs_python.so exports. NULL where it serves another copy of libmqs.so in this process. */
 const struct mqs_python_side *mqs_python_in_process(const struct mqs_library *library);
 
-/* exports.c: the debugger's own words for one of its codes; NULL where it has none. */
+/* exports.c: the debugger's own text for one of its codes; NULL where it has none. */
 const char *mqs_words_of_debugger(int code);
 
 /* helper.c */

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* build.py records where it found Python: used when the file system says nothing better. */
+/* build.py records where it found Python: used when the file system has nothing better. */
 #ifndef MQS_PYTHON_PREFIX
 #error "MQS_PYTHON_PREFIX: the prefix of the Python that libmqs is built for"
 #endif
@@ -259,7 +259,7 @@ static int fail_with_exception(const char *what)
     return code;
 }
 
-/* Up to Python 3.10 the first import of _signal puts a handler on SIGINT, even where Python was told to leave signals
+/* Up to Python 3.10 the first import of _signal installs a handler of SIGINT, even if Python was configured to leave signals
  * alone; and some module of the standard library imports it sooner or later. */
 static void import_signal_module(void)
 {
@@ -300,7 +300,7 @@ static int load_packages(void)
     return code;
 }
 
-/* The GIL is held throughout, so that nobody else's output is lost while sys.stderr is away. */
+/* The GIL is held throughout, so that no other output is lost while sys.stderr is replaced. */
 static int start_cffi(void)
 {
     PyObject *stderr_of_host = PySys_GetObject("stderr");

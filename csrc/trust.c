@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_OWNERS = 16, MOST_LINKS = 40 };
+enum { MAX_OWNERS = 16, MAX_LINKS = 40 };
 
-/* Whom nothing is kept from: they could have replaced libmqs.so. */
+/* Users who could have replaced libmqs.so anyway. */
 struct trusted {
-    uid_t users[MOST_OWNERS];
+    uid_t users[MAX_OWNERS];
     size_t user_count;
-    gid_t groups[MOST_OWNERS];
+    gid_t groups[MAX_OWNERS];
     size_t group_count;
 };
 
@@ -39,7 +39,7 @@ static int is_group(const struct trusted *trusted, gid_t group)
     return 0;
 }
 
-/* In a folder with this mark, only its owner, and that of what lies in it, can take that away. */
+/* In a folder with this bit, an entry can be removed only by its owner and the folder's. */
 static int is_sticky(const struct stat *found)
 {
     return S_ISDIR(found->st_mode) && (found->st_mode & S_ISVTX) != 0;
@@ -52,7 +52,7 @@ static int is_writable(const struct stat *found, mode_t by)
 
 static void trust_user(struct trusted *trusted, uid_t user)
 {
-    if (trusted->user_count < MOST_OWNERS && !is_user(trusted, user)) {
+    if (trusted->user_count < MAX_OWNERS && !is_user(trusted, user)) {
         trusted->users[trusted->user_count++] = user;
     }
 }
@@ -65,7 +65,7 @@ static void trust_writers(struct trusted *trusted, const char *path)
         return;
     }
     trust_user(trusted, found.st_uid);
-    if (is_writable(&found, S_IWGRP) && trusted->group_count < MOST_OWNERS && !is_group(trusted, found.st_gid)) {
+    if (is_writable(&found, S_IWGRP) && trusted->group_count < MAX_OWNERS && !is_group(trusted, found.st_gid)) {
         trusted->groups[trusted->group_count++] = found.st_gid;
     }
 }
@@ -86,22 +86,22 @@ static void find_trusted(struct trusted *trusted, const char *library_path)
     trust_writers(trusted, library_path);
 }
 
-/* One folder, link or file. A group with its owner's number has nobody else in it: the user's own group, and root's. */
-static int check(const struct trusted *trusted, const char *path, struct stat *found, char *reason, size_t room)
+/* Checks one folder, link or file. A group with its owner's number has no other members: the user's own, and root's. */
+static int check(const struct trusted *trusted, const char *path, struct stat *found, char *reason, size_t capacity)
 {
     const char *into;
 
     if (lstat(path, found) != 0) {
-        snprintf(reason, room, "%.500s can't be looked at: %s", path, strerror(errno));
+        snprintf(reason, capacity, "%.500s can't be examined: %s", path, strerror(errno));
         return 0;
     }
     into = S_ISDIR(found->st_mode) ? "into" : "to";
     if (!is_user(trusted, found->st_uid)) {
-        snprintf(reason, room, "%.500s belongs to another user (%u)", path, (unsigned)found->st_uid);
+        snprintf(reason, capacity, "%.500s belongs to another user (%u)", path, (unsigned)found->st_uid);
     } else if (is_writable(found, S_IWOTH)) {
-        snprintf(reason, room, "every user may write %s %.500s", into, path);
+        snprintf(reason, capacity, "every user may write %s %.500s", into, path);
     } else if (is_writable(found, S_IWGRP) && found->st_gid != found->st_uid && !is_group(trusted, found->st_gid)) {
-        snprintf(reason, room, "a group (%u) may write %s %.500s", (unsigned)found->st_gid, into, path);
+        snprintf(reason, capacity, "a group (%u) may write %s %.500s", (unsigned)found->st_gid, into, path);
     } else {
         return 1;
     }
@@ -117,8 +117,8 @@ static void cut_last(char *path)
     }
 }
 
-/* Follows a path as the kernel does: `real` is what has been walked, `rest` what hasn't. */
-int mqs_may_run(const char *library_path, const char *path, char *reason, size_t room)
+/* Follows a path as the kernel does: `real` is the part that was walked, `rest` the part that wasn't. */
+int mqs_may_run(const char *library_path, const char *path, char *reason, size_t capacity)
 {
     char real[PATH_MAX] = "", rest[PATH_MAX], target[PATH_MAX], longer[2 * PATH_MAX];
     struct trusted trusted;
@@ -127,10 +127,10 @@ int mqs_may_run(const char *library_path, const char *path, char *reason, size_t
 
     find_trusted(&trusted, library_path);
     if (snprintf(rest, sizeof rest, "%s", path) >= (int)sizeof rest || path[0] != '/') {
-        snprintf(reason, room, "%.500s is no absolute path", path);
+        snprintf(reason, capacity, "%.500s is no absolute path", path);
         return 0;
     }
-    if (!check(&trusted, "/", &found, reason, room)) {
+    if (!check(&trusted, "/", &found, reason, capacity)) {
         return 0;
     }
     while (rest[strspn(rest, "/")] != '\0') {
@@ -148,20 +148,20 @@ int mqs_may_run(const char *library_path, const char *path, char *reason, size_t
             continue;
         }
         if (strlen(real) + 1 + length >= sizeof real) {
-            snprintf(reason, room, "%.500s is too long a path", path);
+            snprintf(reason, capacity, "%.500s is too long a path", path);
             return 0;
         }
         snprintf(real + strlen(real), sizeof real - strlen(real), "/%.*s", (int)length, name);
         memmove(rest, name + length, strlen(name + length) + 1);
-        if (!check(&trusted, real, &found, reason, room)) {
+        if (!check(&trusted, real, &found, reason, capacity)) {
             return 0;
         }
         if (!S_ISLNK(found.st_mode)) {
             continue;
         }
         size = readlink(real, target, sizeof target - 1);
-        if (size < 0 || ++links > MOST_LINKS) {
-            snprintf(reason, room, "%.500s is a link that leads nowhere", path);
+        if (size < 0 || ++links > MAX_LINKS) {
+            snprintf(reason, capacity, "%.500s is a link that leads nowhere", path);
             return 0;
         }
         target[size] = '\0';
@@ -171,13 +171,13 @@ int mqs_may_run(const char *library_path, const char *path, char *reason, size_t
             cut_last(real);
         }
         if (snprintf(longer, sizeof longer, "%s/%s", target, rest) >= (int)sizeof rest) {
-            snprintf(reason, room, "%.500s is too long a path", path);
+            snprintf(reason, capacity, "%.500s is too long a path", path);
             return 0;
         }
         memcpy(rest, longer, strlen(longer) + 1);
     }
     if (!S_ISREG(found.st_mode)) {
-        snprintf(reason, room, "%.500s is no file", path);
+        snprintf(reason, capacity, "%.500s is no file", path);
         return 0;
     }
     return 1;

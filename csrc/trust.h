@@ -3,11 +3,11 @@
 
 #include <stddef.h>
 
-/* Whether what lies at a path may be run: nobody can have put it there, or put something else there, but those who are
- * trusted. These are root, the effective user, and whoever can replace libmqs.so itself, which the host has loaded.
+/* Returns whether the file at an absolute path may be run: only trusted users can have put it there, or can replace it.
+ * Trusted are root, the effective user, and whoever can replace libmqs.so itself, which the host has loaded.
  *
- * All on the way counts: each folder, each symbolic link and its folder, and the file. A path is absolute. Answers 1, or 0
- * with a sentence without its full stop. */
-int mqs_may_run(const char *library_path, const char *path, char *reason, size_t room);
+ * Everything along the path counts: each folder, each symbolic link and its folder, and the file. Returns 1, or 0 with a
+ * sentence without its full stop. */
+int mqs_may_run(const char *library_path, const char *path, char *reason, size_t capacity);
 
 #endif

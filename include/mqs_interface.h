@@ -35,7 +35,7 @@ enum {
     mqs_ok = 0,
     mqs_no_information = 1,
     mqs_end_of_list = 2,
-    mqs_first_user_code = 100 /* The library's own codes begin here. */
+    mqs_first_user_code = 100 /* The library's own codes start here. */
 };
 
 /* What the MQS document calls the answers of the two next calls: there is another one, or the end was reached. */
@@ -69,12 +69,12 @@ typedef struct {
      * each communicator of the job. In libmqs the lower 40 bits are the MPI's own number, which disjoint communicators
      * may share (the parts of a split, each process's MPI_COMM_SELF), and the upper ones the lowest MPI_COMM_WORLD rank
      * of all its processes, those of a remote group too, which two of the same number never share.
-     * - Open MPI: the lower 25 bits are its number (the context id, or c_index), the next 15 tell the MPI_COMM_WORLDs of
-     *   spawned jobs apart: 0 for the first job. With processes of several, the rank is of the first of these jobs. With
+     * - Open MPI: the lower 25 bits are its number (the context id, or c_index), the next 15 distinguish the MPI_COMM_WORLDs
+     *   of spawned jobs: 0 for the first job. With processes of several, the rank is of the first of these jobs. With
      *   bit 63 it is a hash of an extended id (communicators made from a group, since 5.0) and the lowest rank.
      * - MPICH: the lower 20 bits are its context id, or the lower one of an inter-communicator, whose higher one is in the
      *   next 20. Processes of several MPI_COMM_WORLDs have no ranks that all agree on: the upper bits are 0x7fffff then.
-     *   MPI_COMM_WORLDs themselves, and what is made within them, can't be told from those of another spawned job. */
+     *   MPI_COMM_WORLDs, and communicators made within them, can't be distinguished from those of another spawned job. */
     mqs_taddr_t unique_id;
     mqs_tword_t local_rank; /* This process's rank in its local group. */
     mqs_tword_t size;       /* Processes in its local group, which mqs_get_comm_group lists. */
@@ -97,7 +97,7 @@ typedef struct {
     mqs_tword_t desired_tag;
     mqs_tword_t desired_length;
     int system_buffer; /* 1: buffer is the MPI's own memory. */
-    mqs_taddr_t buffer; /* Where the message's bytes begin; 0 where nothing tells, and a line of the text may say more. */
+    mqs_taddr_t buffer; /* Start of the message's bytes; 0 if unknown, and a line of the text may say more. */
     /* Of a receive: filled when the status is matched or complete. Of a send and an unexpected message: what is desired. */
     mqs_tword_t actual_local_rank;
     mqs_tword_t actual_global_rank;
@@ -106,10 +106,10 @@ typedef struct {
     char extra_text[5][64]; /* Lines for the user; an unused one is empty. */
 } mqs_pending_operation;
 
-/* libmqs's own: what the field mqs_communicator.name holds, taken apart, and whole where that has no room. */
+/* libmqs's own: the parts of mqs_communicator.name, each whole even where that field is too short. */
 typedef struct {
     char name[64];           /* Of the program or of the standard; empty when there is none. */
-    char description[64];    /* Of one without a name, in libmqs's words; empty where nothing helps. */
+    char description[64];    /* Of one without a name, in libmqs's words; empty if nothing is known. */
     mqs_tword_t remote_size; /* Processes in its remote group; -1: it is no inter-communicator. */
     int is_freed;            /* 1: the program has freed it, and operations hold it. */
     int is_internal;         /* 1: the MPI keeps it for itself. */
@@ -203,7 +203,7 @@ extern int mqs_setup_communicator_iterator(mqs_process *process);
 extern int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator);
 extern int mqs_next_communicator(mqs_process *process);
 
-/* Fills ranks, which has room for `size` of them, with the ranks in MPI_COMM_WORLD of the communicator under the cursor. */
+/* Fills ranks, an array of `size`, with the ranks in MPI_COMM_WORLD of the communicator under the cursor. */
 extern int mqs_get_comm_group(mqs_process *process, int *ranks);
 
 /* Lists one queue (mqs_op_class) of the communicator under the cursor; mqs_no_information: it can't be seen. */

@@ -1,4 +1,4 @@
-"""Fixtures for tests that look at running MPI jobs, and the order and the processes in which those tests run."""
+"""Fixtures for tests that read running MPI jobs, and the order and the processes in which those tests run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.mpis import find_mpis
 from tests.support.nodes import Nodes
 from tests.support.scenes import Scene, Stage, title
 from tests.support.tampered import Tampered
-from tests.support.workers import Told, Workers
+from tests.support.workers import WorkerResult, Workers
 
 LEFT_OUT = pytest.StashKey[bool]()
 """Set when the user chose some of the tests."""
@@ -84,7 +84,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave behind what this process's tests have seen."""
-    session.config.stash[WORKERS].leave(Told(session.testsfailed, session.config.stash[MATRIX].seen))
+    session.config.stash[WORKERS].leave(WorkerResult(session.testsfailed, session.config.stash[MATRIX].seen))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -94,7 +94,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests of one scene behind each other, long ones first, and those that look at what all others saw last.
+    """Put the tests of one scene behind each other, long ones first, and those that read what all others saw last.
 
     Tests that share a scene, or what a fixture of their module makes, are a group: one process runs all of them.
     """

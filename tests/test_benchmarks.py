@@ -91,7 +91,7 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_suites_are_run_looked_at_and_counted(
+def test_the_suites_are_run_sampled_and_counted(
     suite: Path, tmp_path: Path, mpi: Mpi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each program counts as what became of it and what was said of it; what the results have is not run again."""
@@ -127,12 +127,12 @@ def test_a_launcher_alone_does_not_hang(
 def mpi(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> Mpi:
     """Return an MPI of this machine, whose variables are set."""
     found = first_of(find_mpis())
-    for name, value in {**found.environment, **compiler.naps(found, found.transports[0])}.items():
+    for name, value in {**found.environment, **compiler.sleeps(found, found.transports[0])}.items():
         monkeypatch.setenv(name, value)
     return found
 
 
-def test_a_launcher_that_starts_nothing_is_told(
+def test_a_launcher_that_starts_nothing_is_reported(
     suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Programs that were never started aren't counted as healthy."""
@@ -156,7 +156,7 @@ def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
     return {**found, "healthy": healthy, "accused": accused}
 
 
-def test_programs_tell_their_ranks_and_their_error(tmp_path: Path) -> None:
+def test_programs_report_their_ranks_and_their_error(tmp_path: Path) -> None:
     """The MPI Bugs Initiative's header names a run's ranks, arguments and error, MUST's its ranks; else the folder."""
     header = "/*\nBEGIN_MBI_TESTS\n  $ mpirun -np 4 $zero_buffer ${EXE} 1\n  | ERROR: TagMatching\n  | words\n"
     again = "  $ mpirun -np 2 ${EXE}\n  | OK\n  | words\nEND_MBI_TESTS\n*/"
@@ -184,10 +184,10 @@ def test_programs_tell_their_ranks_and_their_error(tmp_path: Path) -> None:
     assert set(few) < set(some(found, each=2, seed=0))
 
 
-def test_a_program_is_looked_at_again_and_again(
+def test_a_program_is_read_again_and_again(
     compiler: Compiler, mpi: Mpi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is said against it is printed and counted; it is run anew when it ends, beside the files that it needs."""
+    """What is said against it is printed and counted; it is run again when it ends, beside the files that it needs."""
     monkeypatch.setattr(healthy, "MAX_IN_VAIN", 2)
     mpiexec = [str(mpi.mpiexec), *mpi.options, "-n", "2"]
     fine, hangs = (str(compiler.compile(mpi, f"{HANGS}{name}")) for name in ("ping_pong", "head_to_head"))

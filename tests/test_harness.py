@@ -21,8 +21,8 @@ from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, first_of, mpichs, 
 from tests.support.truth.communicators import compare_communicators, compare_ids, fitting
 from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import TrueCommunicator, Truth
-from tests.support.ways import look_direct
-from tests.support.workers import Told, Workers
+from tests.support.ways import read_direct
+from tests.support.workers import WorkerResult, Workers
 
 Shown = tuple[CommunicatorSnapshot, ...]
 
@@ -93,14 +93,14 @@ def worker(number: int, folder: Path) -> Workers:
 
 def test_what_all_workers_saw_comes_together(tmp_path: Path) -> None:
     """The last test waits until the other workers have left behind what they saw, and how many tests failed there."""
-    told = Told(1, [Cell("an MPI", "ob1", "sends", "right")])
+    told = WorkerResult(1, [Cell("an MPI", "ob1", "sends", "right")])
     worker(1, tmp_path).leave(told)
     assert worker(0, tmp_path).wait_for_others() == [told]
 
 
 @pytest.mark.parametrize(("alone", "other"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
 def test_a_test_that_is_to_run_alone_does(tmp_path: Path, alone: bool, other: int) -> None:
-    """No test begins beside it, and it doesn't begin beside others."""
+    """No test starts beside it, and it doesn't start beside others."""
     with worker(0, tmp_path).turn(alone=alone), (tmp_path / "floor").open("w") as floor:
         with pytest.raises(BlockingIOError):
             fcntl.flock(floor, other | fcntl.LOCK_NB)
@@ -139,7 +139,7 @@ def looked_at(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tu
     with running(compiler, mpi, transport, program, 4) as job:
         truth = Truth.from_json(job.wait_until_ready()[0])
         with LiveProcess(truth.pid) as process:
-            yield truth, look_direct([truth.pid])[0].communicators, process.fetch
+            yield truth, read_direct([truth.pid])[0].communicators, process.fetch
 
 
 NOBODY = 4321
@@ -166,7 +166,7 @@ def with_queue(each: CommunicatorSnapshot, queue: Queue, operations: tuple[Opera
 
 
 def is_open(operation: Operation, name: str) -> bool:
-    """Tell whether a field may differ: of a buffered message's copy, of what a matched receive had asked for."""
+    """Return whether a field may differ: of a buffered message's copy, of what a matched receive had asked for."""
     if name == "tag_wild":
         return operation.status is not Status.PENDING and operation.desired_tag == -1
     buffered = {"MPI_Bsend", "MPI_Ibsend"}.intersection(phrases.read(operation.extra_text).calls)

@@ -128,7 +128,7 @@ class MpiBindings:
             raise CalibrationError(f"{library} can't be loaded: {error}") from error
 
     def has(self, function: str) -> bool:
-        """Tell whether the library has a function: "Psend_init"."""
+        """Return whether the library has a function: "Psend_init"."""
         return self.function(function) is not None
 
     def function(self, name: str) -> Any:

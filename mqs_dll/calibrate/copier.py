@@ -1,7 +1,7 @@
 """A rank's view of itself, from /proc/self: the exported symbols of its objects, and a copy of its memory for dump.py.
 
 Addresses of symbols come from the objects' files, and are Python numbers throughout: a pointer in this process's own
-heap would look like a part of an MPI's object.
+heap would appear as part of an MPI's object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LoadedSymbol(NamedTuple):
 class CopiedPart(NamedTuple):
     """Memory to be copied, in whole pages."""
 
-    begin: int
+    start: int
     end: int
     """The address behind it."""
     writable: bool
@@ -48,7 +48,7 @@ def find_symbols(wanted: Collection[str]) -> dict[str, LoadedSymbol]:
     bases: dict[str, int] = {}
     for mapping in mappings("self"):
         if mapping.path.startswith("/"):
-            bases.setdefault(mapping.path, mapping.begin)
+            bases.setdefault(mapping.path, mapping.start)
     for path, base in bases.items():
         for name, (value, size) in exports(Path(path), wanted).items():
             found.setdefault(name, LoadedSymbol(base + value, size, path))
@@ -63,9 +63,9 @@ def copy_memory(path: Path, parts: Iterable[CopiedPart]) -> list[Region]:
         window = memoryview(mmap.mmap(-1, PIECE))  # shared, and so not copied itself; on the heap it would be
         for part in parts:
             for address, page in _pages(part, memory.fileno(), window):
-                os.pwrite(file.fileno(), page, place + address - part.begin)
-            size = part.end - part.begin
-            regions.append((part.begin, size, place, part.writable))
+                os.pwrite(file.fileno(), page, place + address - part.start)
+            size = part.end - part.start
+            regions.append((part.start, size, place, part.writable))
             place += size
         file.truncate(place)
     return regions
@@ -74,7 +74,7 @@ def copy_memory(path: Path, parts: Iterable[CopiedPart]) -> list[Region]:
 def _pages(part: CopiedPart, memory: int, window: memoryview) -> Iterator[tuple[int, memoryview]]:
     """Yield the pages of a part that can be read and are not all zeros; each is good until the next."""
     words = window.cast("Q")
-    address = part.begin
+    address = part.start
     while address < part.end:
         read = 0
         with suppress(OSError):  # a file that is shorter than its mapping, or memory of a device

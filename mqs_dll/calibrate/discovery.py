@@ -34,7 +34,7 @@ FAMILIES: tuple[type[Family], ...] = (OpenMpiFamily, MpichFamily)
 """Those that can be calibrated."""
 
 LIBRARIES = ("libmpi.so", "libmpi.so.*", "libmpich.so", "libmpich.so.*", "libmpi*.so*")
-"""Names of MPI libraries, the likeliest first; a symbol tells which of them are."""
+"""Names of MPI libraries, the likeliest first; a symbol shows which of them are."""
 
 FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/*/lib")
 """Where they lie below a prefix."""
@@ -44,7 +44,7 @@ LAUNCHER_SECONDS = 20.0
 
 
 def family_of(dumps: Sequence[Dump]) -> Family:
-    """Return the family of the MPI that dumps are of, by the symbol that tells it.
+    """Return the family of the MPI that dumps are of, by the symbol that identifies it.
 
     Raises:
         CalibrationError: it is of none.
@@ -60,11 +60,11 @@ def find(where: str | None, mpiexec: Sequence[str] = ()) -> tuple[type[Family], 
 
     Args:
         where: a directory, an mpiexec, a library, or the PID of a process; None for the mpiexec in PATH.
-        mpiexec: the command that starts jobs, where it needn't be looked for.
+        mpiexec: the command that starts jobs, where it is known.
 
     Raises:
         CalibrationError: there is no such MPI, or a part of it is missing.
-        ProcessError: the process can't be looked at.
+        ProcessError: the process can't be read.
     """
     if where is None:
         return _by_launcher(mpiexec or [_program("mpiexec", "there is no mpiexec in PATH")])
@@ -86,7 +86,7 @@ def _program(name: str, otherwise: str) -> str:
 
 
 def _with_real_folder(program: str) -> str:
-    """Return a program by its own name in the folder where it really lies: it may look for its files beside itself."""
+    """Return a program by its real path: it may search for its files beside itself."""
     path = Path(program).absolute()
     return str(path.parent.resolve() / path.name)
 
@@ -200,13 +200,13 @@ def _by_process(pid: int, mpiexec: Sequence[str]) -> tuple[type[Family], Install
 
 
 def _searched(pid: int) -> str:
-    """Return where a process was told to look for libraries; empty where it wasn't."""
+    """Return where LD_LIBRARY_PATH makes a process search for libraries; empty if it isn't set."""
     try:
         variables = read_file(f"/proc/{pid}/environ", MAX_STRINGS).split(b"\0")
     except OSError:
         return ""
-    begin = b"LD_LIBRARY_PATH="
-    return os.fsdecode(next((each for each in variables if each.startswith(begin)), begin)[len(begin) :])
+    start = b"LD_LIBRARY_PATH="
+    return os.fsdecode(next((each for each in variables if each.startswith(start)), start)[len(start) :])
 
 
 def _library_of_process(pid: int) -> Path:
@@ -220,7 +220,7 @@ def _library_of_process(pid: int) -> Path:
         if path.is_file() and _family_of(path):
             return path
     gone = [path for path in paths if not path.is_file()]
-    lost = f"; {gone[0]} can't be looked at from here, or was replaced since" if gone else ""
+    lost = f"; {gone[0]} can't be read from here, or was replaced since" if gone else ""
     raise CalibrationError(f"process {pid} has no library of {_titles()}{lost}")
 
 

@@ -20,7 +20,7 @@ PAGE = 4096
 ZEROS = bytes(PAGE)
 MAX_LIST_LENGTH = 4096
 EVERYWHERE = ((0, 1 << 64),)
-"""Begin and end of ranges; what a range has of a region is all of it or nothing."""
+"""Start and end of ranges; what a range has of a region is all of it or nothing."""
 
 Entry = dict[str, Any]
 """What the truth has of one thing."""
@@ -32,7 +32,7 @@ class UnreadableError(LookupError):
 
 @dataclass(frozen=True)
 class Region:
-    """A mapping of the process, and where its copy begins in the file."""
+    """A mapping of the process, and where its copy starts in the file."""
 
     start: int
     size: int
@@ -86,7 +86,7 @@ class Dump:
         return data
 
     def is_readable(self, address: int) -> bool:
-        """Tell whether there is memory at an address."""
+        """Return whether there is memory at an address."""
         return bool(self._read_up_to(address, 1))
 
     def _read_up_to(self, address: int, size: int) -> bytes:

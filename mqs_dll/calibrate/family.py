@@ -14,7 +14,7 @@ from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.layout_solver import LayoutSolver
 from mqs_dll.library.layouts.view import View
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """Says in a few words what takes a while."""
 
 
@@ -58,13 +58,13 @@ class Family(ABC):
     """Ways to run it over each fabric, named after that."""
 
     @abstractmethod
-    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
+    def observe(self, mpi: Installation, directory: Path, report: Report) -> Observed:
         """Run the calibration program in each way that the solver needs.
 
         Args:
             mpi: which MPI.
             directory: where the runs leave what they saw; it is there, and empty.
-            tell: what takes a while.
+            report: what takes a while.
 
         Raises:
             CalibrationError: a run that can't be done without failed; no process of it is left.

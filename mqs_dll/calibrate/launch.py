@@ -32,7 +32,7 @@ KERNEL_PATIENCE = 10.0
 """Seconds that processes have to end when they are killed: one in the kernel's uninterruptible sleep (D) doesn't."""
 
 LAST_LOOKS = 2
-"""At processes, none of which is left: while one begins to run a program, its environment can't be seen."""
+"""At processes, none of which is left: while one starts a program, its environment can't be seen."""
 
 MAX_WORDS_LENGTH = 500
 """Characters of what a failed job printed; the first ones say why."""
@@ -41,7 +41,7 @@ SHARED_MEMORY = ("/dev/shm/mpich", "/dev/shm/Intel_MPI")
 """Files with messages between the processes of a node. MPICH 5.0 removes its own in MPI_Finalize alone."""
 
 SCHEDULERS = ("SLURM_", "PBS_", "LSB_")
-"""Begin of variables that would make a launcher start ranks on other machines, where our directory isn't."""
+"""Start of variables that would make a launcher start ranks on other machines, where our directory isn't."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Installation:
     mpiexec: Sequence[str]
     """The command that starts a job, with arguments if need be."""
     searched: str | None = None
-    """Where jobs look for libraries (LD_LIBRARY_PATH); None where that is as in our own environment."""
+    """Where jobs search for libraries (LD_LIBRARY_PATH); None where that is as in our own environment."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead a job to this MPI's commands and library.
@@ -115,13 +115,13 @@ class CalibrationJob:
     """The command of a rank."""
 
     def words(self) -> str:
-        """Return the begin of what its processes printed, as one line."""
+        """Return the start of what its processes printed, as one line."""
         lines = (self.directory / "output").read_text(errors="replace").splitlines()
         said = dict.fromkeys(" ".join(line.split()) for line in lines if line.strip(" -=*"))  # ranks say the same
         return " ".join(said)[:MAX_WORDS_LENGTH] or "it printed nothing"
 
     def is_written(self) -> bool:
-        """Tell whether every rank has left its truth."""
+        """Return whether every rank has left its truth."""
         return all((self.directory / f"truth.{rank}").exists() for rank in range(self.run.ranks))
 
 
@@ -130,7 +130,7 @@ def run_all(
     module: str,
     runs: Iterable[Run],
     directory: Path,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     attempts: int = 1,
 ) -> tuple[list[Dump], list[str]]:
@@ -141,7 +141,7 @@ def run_all(
         module: whose ``main`` is the program of a rank: LIBRARY DIRECTORY MODE.
         runs: the ways.
         directory: where each run gets a directory of its own.
-        tell: what is being done.
+        report: what is being done.
         attempts: how often a run is tried: some launchers lose a process now and then.
 
     Raises:
@@ -152,7 +152,7 @@ def run_all(
     for this in runs:
         if this.optional in failures:
             continue
-        tell(f"the run {this.name!r}")
+        report(f"the run {this.name!r}")
         job = this.job(mpi, module, directory)
         for left in reversed(range(attempts)):
             try:
@@ -189,7 +189,7 @@ def run(mpi: Installation, job: CalibrationJob) -> None:
 
 
 def has_ended(launcher: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a launcher has ended; without the lock of Popen.poll, which a Ctrl-C in its midst finds taken."""
+    """Return whether a launcher has ended; without the lock of Popen.poll, which a Ctrl-C in its midst finds taken."""
     return os.waitid(os.P_PID, launcher.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -267,8 +267,8 @@ def _end(launcher: subprocess.Popen[bytes], tag: str) -> None:
 
 
 def _kill(processes: Iterable[int], shared: set[str]) -> None:
-    """Kill processes, and add the files of the memory that they share: once they have ended, nothing tells those."""
-    _signal(processes, signal.SIGSTOP)  # so that none begins to share another
+    """Kill processes, and add the files of the memory that they share: once they have ended, those can't be found."""
+    _signal(processes, signal.SIGSTOP)  # so that none starts to share another
     for pid in processes:
         shared.update(each.path for each in mappings(pid, b"/dev/shm/") if each.path.startswith(SHARED_MEMORY))
     _signal(processes, signal.SIGKILL)

@@ -125,13 +125,13 @@ class LayoutSolver(ABC):
             member: its name.
             observations: where its value is known.
             among: candidates; all offsets at which a member of its type can lie, if not given.
-            places: objects that the struct has been seen in, to tell those offsets by.
+            places: objects that the struct has been seen in, which give those offsets.
             constant: see ``solve_offset``.
 
         Raises:
             Unsolved: the observations don't determine it.
         """
-        candidates = self.room(struct, self.code_of(struct, member), places) if among is None else among
+        candidates = self.possible_offsets(struct, self.code_of(struct, member), places) if among is None else among
         solved = solve_offset(f"{struct}.{member}", observations, candidates, constant=constant)
         self.remember(struct, member, solved)
         return solved.offset
@@ -204,7 +204,7 @@ class LayoutSolver(ABC):
         return [f"not found: {', '.join(missing)}"] if missing else []
 
     @abstractmethod
-    def room(self, struct: str, code: str, places: Sequence[Place]) -> Sequence[int]:
+    def possible_offsets(self, struct: str, code: str, places: Sequence[Place]) -> Sequence[int]:
         """Return the offsets that a member of a type can have in a struct, of which some objects are known."""
 
     def code_of(self, struct: str, member: str) -> str:

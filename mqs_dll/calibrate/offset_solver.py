@@ -23,7 +23,7 @@ class Observation:
     """What is there if the member has a given offset; LookupError when nothing is."""
 
     def fits(self, offset: int) -> bool:
-        """Tell whether the member may have an offset."""
+        """Return whether the member may have an offset."""
         try:
             return self.seen(offset) == self.expected
         except LookupError:

@@ -54,7 +54,7 @@ class CalibrationRank:
     # ------------------------------------------------------------ waiting
 
     def poll(self) -> None:
-        """Let MPI take in and send what it can: look for a message that there is not."""
+        """Let MPI take in and send what it can: probe for a message that doesn't exist."""
         mpi = self.mpi
         status, flag = mpi.ffi.new("MPI_Status *"), mpi.ffi.new("int *")
         mpi.do("Iprobe", mpi.ANY_SOURCE, self.quiet_tag, mpi.COMM_WORLD, flag, status)

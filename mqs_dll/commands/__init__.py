@@ -2,7 +2,7 @@
 
 They compose the debugger side and the library side.
 
-- ``cli``: the one place that turns errors into sentences and exit codes; here a reader begins
+- ``cli``: the one place that turns errors into sentences and exit codes; start reading here
 - ``api``: the Python interface, whose names ``mqs_dll`` offers
 - ``show``: one process
 - ``job``: a whole job and its verdict

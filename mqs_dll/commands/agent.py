@@ -50,17 +50,17 @@ def run(options: argparse.Namespace) -> int:
     from mqs_dll.debugger.job.nodes import wire
     from mqs_dll.debugger.job.nodes.agent import serve
 
-    def look(message: Mapping[str, Any]) -> Any:
+    def read(message: Mapping[str, Any]) -> Any:
         asked = {name: message[name] for name in ("pid", "core", *show.ASKED)}
         rights.become_owner_of(message["core"] or message["pid"], prepare)
-        return wire.write(show.look(argparse.Namespace(**vars(options), **asked)))
+        return wire.write(show.read_shown(argparse.Namespace(**vars(options), **asked)))
 
     def diagnose(message: Mapping[str, Any]) -> Any:
         where = message["pid"] or message["path"]
         rights.become_owner_of(where, prepare)
         return wire.write(doctor.diagnose(where, message["limit"]))
 
-    more = {"show": look, "diagnose": diagnose}
+    more = {"show": read, "diagnose": diagnose}
     open_queues = which_library.opener(options.dll)
     serve(open_queues, which_library.windows(), more, prepare, options.folder)
     return EXIT_DONE

@@ -75,7 +75,7 @@ def take_snapshot(pid: int, *, limit: float = USUAL.seconds, dll: str | None = N
 
 
 def find_jobs() -> list[FoundJob]:
-    """Return the MPI jobs of this machine whose processes we may look at."""
+    """Return the MPI jobs of this machine whose processes we may read."""
     return find.find_jobs()
 
 
@@ -95,7 +95,7 @@ def read_job(
 
     Args:
         what: the PID of the launcher or of a rank, or the program's name.
-        samples: how often to sample. One sample can't tell a hang from a message that is under way.
+        samples: how often to sample. One sample doesn't distinguish a hang from a message that is under way.
         interval: seconds between two samples.
         stop: whether to stop the ranks; what is read of running ones may not fit together.
         stacks: whether to read the call stacks too.

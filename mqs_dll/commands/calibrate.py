@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.debugger.stopping.interrupts import ended
 
 if TYPE_CHECKING:
-    from mqs_dll.calibrate.family import Family, SolvedLayouts, Tell
+    from mqs_dll.calibrate.family import Family, Report, SolvedLayouts
     from mqs_dll.calibrate.launch import Installation
 
 EXIT_DONE = 0
@@ -103,15 +103,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def learn(options: argparse.Namespace) -> Learned:
-    """Return what the MPI that the command line names shows of itself.
+    """Return what is learned of the MPI that the command line names.
 
     Raises:
         CalibrationError: it can't be found or run, or members that libmqs can't do without were not found.
     """
     from mqs_dll.report.progress import doing
 
-    with doing() as tell, _workplace(options.keep) as directory:
-        learned = _learn(options, directory, tell)
+    with doing() as report, _workplace(options.keep) as directory:
+        learned = _learn(options, directory, report)
     if learned.solution.failures:
         raise CalibrationError(
             f"{learned.name} has members that were not found: {'; '.join(learned.solution.failures)}"
@@ -146,7 +146,7 @@ def _made(stack: contextlib.ExitStack) -> Path:
     return directory
 
 
-def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
+def _learn(options: argparse.Namespace, directory: Path, report: Report) -> Learned:
     from mqs_dll.calibrate.discovery import family_of, find
     from mqs_dll.calibrate.dump import load_all
 
@@ -156,17 +156,17 @@ def _learn(options: argparse.Namespace, directory: Path, tell: Tell) -> Learned:
         return Learned(family.title, family.solve(dumps))
     kind, mpi = find(options.where, options.mpiexec)
     family = kind()
-    observed = family.observe(mpi, directory, tell)
+    observed = family.observe(mpi, directory, report)
     mpi.check_library(observed.dumps)
-    tell("finding each member in what the runs left")
+    report("finding each member in what the runs left")
     solution = family.solve(observed.dumps)
     solution = replace(solution, left_out=[*observed.left_out, *solution.left_out])
-    fabrics = () if solution.failures else _confirm(family, mpi, solution, tell)
+    fabrics = () if solution.failures else _confirm(family, mpi, solution, report)
     return Learned(family.title, solution, fabrics)
 
 
 def _confirm(
-    family: Family, mpi: Installation, solution: SolvedLayouts, tell: Tell
+    family: Family, mpi: Installation, solution: SolvedLayouts, report: Report
 ) -> Sequence[tuple[str, dict[str, Any] | None]]:
     """Return of each fabric whether what libmqs knows of it was confirmed, by the profile that was just made."""
     from mqs_dll.calibrate.document import document, write_for_user
@@ -177,7 +177,7 @@ def _confirm(
     with _workplace(None) as directory, _profiles_in(directory / "profiles"):
         write_for_user(profile)
         for run in family.fabrics:
-            tell(f"what libmqs shows over {run.name}")
+            report(f"what libmqs shows over {run.name}")
             found.append(confirm(mpi, run, directory, family.name))
     return found
 

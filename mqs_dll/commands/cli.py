@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _apologise(error) if (error.name or "mqs_dll").startswith("mqs_dll") else _explain_import(error)
     except SystemExit as end:
         if end.code in (EXIT_SHOWN, EXIT_USAGE):
-            raise  # argparse's way out
+            raise  # how argparse exits
         return _apologise(end)
     except BaseException as error:
         return _apologise(error)
@@ -97,7 +97,7 @@ def _explain_system(error: OSError) -> int:
     if error.errno in _NO_ROOM:
         _discard_output()
         where = os.fsdecode(error.filename) if error.filename else "standard output, or a temporary file,"
-        _complain(f"{where} can't be written: {error.strerror}.", "Make room there, or have it written elsewhere.")
+        _complain(f"{where} can't be written: {error.strerror}.", "Free some space there, or write it elsewhere.")
         return EXIT_UNREADABLE
     return _apologise(error)
 
@@ -106,7 +106,7 @@ def _explain_files() -> int:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     _complain(
         f"too many files are open: each rank that is read takes some fifty, and this user may have {limit} at once.",
-        "Raise the hard limit (ulimit -Hn, limits.conf), or look at single ranks with `mqs show PID`.",
+        "Raise the hard limit (ulimit -Hn, limits.conf), or read single ranks with `mqs show PID`.",
     )
     return EXIT_UNREADABLE
 

@@ -1,4 +1,4 @@
-"""The job that ``mqs demo`` looks at: three ranks that hang in a known way, with no compiler and no MPI installed.
+"""The job that ``mqs demo`` reads: three ranks that hang in a known way, with no compiler and no MPI installed.
 
 The MPI is the Open MPI of the extra ``demo`` (a wheel), or else the one whose mpiexec is in PATH; a rank is a Python
 process that calls its library (demo_rank.py).

@@ -84,7 +84,7 @@ def hang(mpi: MpiLibrary, halo: ctypes.c_void_p, results: ctypes.c_void_p) -> No
 
 
 def main() -> None:
-    """Begin, tell so, and hang."""
+    """Start, report that, and hang."""
     signal.alarm(MAX_LIFE_LENGTH)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(ANYBODY))

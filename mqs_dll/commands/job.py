@@ -200,7 +200,7 @@ def _obtain(options: argparse.Namespace) -> Job:
 
 
 def is_suspected(job: Job) -> bool:
-    """Tell whether something about a job is suspected or unclear, and nothing is proved: it may pass.
+    """Return whether something about a job is suspected or unclear, and nothing is proved: it may pass.
 
     Not where a rank is flooded with messages: it would stand for seconds again, and what isn't read stays so.
     """

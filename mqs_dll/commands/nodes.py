@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mqs_dll.job.records import Job
 
 WHERE = ("hosts", "hostfile", "here")
-"""The names of options that say where a job's ranks are looked for."""
+"""The names of options that say where to search for a job's ranks."""
 WAY = ("slurm", "via", "agent", "send")
 """Of those that say how nodes are reached."""
 
@@ -63,7 +63,7 @@ def _slurm(text: str) -> str:
 
 
 def are_named(options: argparse.Namespace) -> bool:
-    """Tell whether options say where a job runs, so that it needs no other name."""
+    """Return whether options say where a job runs, so that it needs no other name."""
     return bool(options.hosts or options.hostfile or options.slurm)
 
 
@@ -72,7 +72,7 @@ def find_ranks(options: argparse.Namespace, how: ReadingOptions) -> tuple[FoundJ
 
     Args:
         options: of a command with ``what``, which_library's and ours.
-        how: how its ranks are to be looked at.
+        how: how its ranks are to be read.
 
     Raises:
         MqsError: there is no such job, or it can't be reached.
@@ -94,7 +94,7 @@ def find_ranks(options: argparse.Namespace, how: ReadingOptions) -> tuple[FoundJ
 
 
 def is_foreign(what: int | Path | None) -> bool:
-    """Tell whether a process or a file is another user's and we are root: then an agent reads it, as that user."""
+    """Return whether a process or a file is another user's and we are root: then an agent reads it, as that user."""
     if os.geteuid() != 0 or what is None:
         return False
     from mqs_dll.debugger import rights
@@ -146,7 +146,7 @@ def _ask(start: AgentStart, node: str, message: Mapping[str, Any], kind: type[An
         agents.start([node])
         obstacles = agents.ask({node: message}, seconds, lambda _, answer: answers.append(wire.read(kind, answer)))
     for obstacle in obstacles.values():
-        raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.way_out))))
+        raise NodesError("; ".join(filter(None, (obstacle.why, obstacle.remedy))))
     return answers[0]
 
 
@@ -247,9 +247,9 @@ def _without(found: FoundJob, aside: Sequence[str], asked: Iterable[str]) -> Fou
     if not aside:
         return found
     why = f"{_short_fold(aside)} not asked: the job's launcher names no such node, and as root mqs asks no others"
-    way_out = f"if the job runs there: --hosts {shlex.quote(fold((*asked, *aside)))}"
-    print(f"mqs: {why}\n     {way_out}", file=sys.stderr)
-    return replace(found, lost=(*found.lost, why), way_out=way_out)
+    remedy = f"if the job runs there: --hosts {shlex.quote(fold((*asked, *aside)))}"
+    print(f"mqs: {why}\n     {remedy}", file=sys.stderr)
+    return replace(found, lost=(*found.lost, why), remedy=remedy)
 
 
 def _is_root() -> bool:

@@ -97,7 +97,7 @@ def _look_there(options: argparse.Namespace) -> Shown:
         node, path = hosts.of_path(path)
     foreign = not node and nodes.is_foreign(Path(path) if path else pid)
     if not node and not foreign:
-        return look(options)
+        return read_shown(options)
     from mqs_dll.debugger.job.nodes import cores
     from mqs_dll.debugger.job.nodes.wire import Shown
 
@@ -114,7 +114,7 @@ def _look_there(options: argparse.Namespace) -> Shown:
     return shown
 
 
-def look(options: argparse.Namespace) -> Shown:
+def read_shown(options: argparse.Namespace) -> Shown:
     """Return what is to be shown of a process or a core file of this machine.
 
     Raises:

@@ -19,7 +19,7 @@ def number(text: str, what: str = "a PID", *, most: int | None = None) -> int:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether it has digits alone."""
+    """Return whether it has digits alone."""
     return text.isascii() and text.isdigit()
 
 

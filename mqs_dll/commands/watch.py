@@ -117,12 +117,12 @@ def _frame(job: Job, unchanged: tuple[float | None, ...], rhythm: str) -> Screen
     from mqs_dll.report.watch_view import Screen
     from mqs_dll.verdict.conclude import conclude
 
-    heading = f"not stopped, a glimpse at {datetime.now():%H:%M:%S}; {rhythm}; Ctrl-C ends it and leaves the job alone"
+    heading = f"not stopped, sampled at {datetime.now():%H:%M:%S}; {rhythm}; Ctrl-C ends it and leaves the job alone"
     return Screen(job, conclude(job), unchanged, heading)
 
 
 def _has_ended(job: Job) -> bool:
-    """Tell whether no rank is left; of machines that weren't reached nothing can be told."""
+    """Return whether no rank is left; nothing is known of machines that weren't reached."""
     from mqs_dll.job.records import RankState
 
     known = [each for each in job.processes if each.host == job.host or each.state is RankState.READ]
@@ -130,7 +130,7 @@ def _has_ended(job: Job) -> bool:
 
 
 class _Unchanged:
-    """For how long each process has looked the same."""
+    """For how long each process has been the same."""
 
     def __init__(self) -> None:
         self._last: dict[object, tuple[object, float]] = {}
@@ -176,7 +176,7 @@ def _print(console: Console, frame: Screen) -> None:
 
 
 class _DeferredInterrupt:
-    """Makes a Ctrl-C wait until a sample is over: within a library's callbacks it would look like a failed read.
+    """Makes a Ctrl-C wait until a sample is over: within a library's callbacks it would appear as a failed read.
 
     A second one doesn't wait.
     """
@@ -187,7 +187,7 @@ class _DeferredInterrupt:
         self._sleeps = False
 
     def __enter__(self) -> _DeferredInterrupt:
-        """Begin; where Ctrl-C is ignored, it stays so."""
+        """Start; where Ctrl-C is ignored, it stays so."""
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):
             self._previous = handler

@@ -4,7 +4,7 @@ Debuggers read a library's path from ``MPIR_dll_name`` in the target. Few of the
 need debug information that no distribution installs), and it would be the target that says what a user runs, so here
 the user does:
 
-1. ``--dll PATH``, or ``--dll auto`` for the one that ``MPIR_dll_name`` tells;
+1. ``--dll PATH``, or ``--dll auto`` for the one that ``MPIR_dll_name`` names;
 2. the environment variable ``MQS_DLL``, which takes the same;
 3. else the Python core: it is what libmqs.so runs, without the way through C.
 """
@@ -73,7 +73,7 @@ def _open_named(process: TargetProcess, choice: str) -> tuple[QueueLibrary, str 
 
 
 def further(*, layouts: bool = False, windows: bool, datatypes: bool) -> ReadFurther:
-    """Return what asks for what only the Python core tells: where layouts are from, windows, datatypes.
+    """Return the option for what only the Python core knows: where layouts are from, windows, datatypes.
 
     It asks the session that is there, or one of its own.
     """
@@ -106,7 +106,7 @@ def windows() -> ReadFurther:
 
 
 def core_session(queues: ProcessQueues, target: TargetProcess) -> ProcessSession:
-    """Return what the Python core makes of a process: the session that reads it, or one of its own, not yet begun."""
+    """Return what the Python core makes of a process: the session that reads it, or one of its own, not yet started."""
     from mqs_dll.library.session import Library, ProcessSession
 
     return queues if isinstance(queues, ProcessSession) else Library().setup_image(target.image).setup_process(target)
@@ -156,10 +156,10 @@ def choose_library(process: TargetProcess, choice: str) -> str:
 _checked_files: dict[tuple[int, int], int] = {}
 """Descriptors of the libraries that processes name and that may be run, by device and inode.
 
-What was checked is what is loaded: the file is opened once, and dlopen gets it as /proc/self/fd/N. It knows a library
-by its name or its inode, so that N must stay open: another file of the same number would be taken for it. Such a
-library's $ORIGIN, and what dladdr says of it, is /proc/self/fd: one that looks for others beside itself has to be named
-by --dll PATH.
+The file that was checked is the one that is loaded: it is opened once, and dlopen gets it as /proc/self/fd/N. It knows
+a library by its name or its inode, so that N must stay open: another file of the same number would be taken for it.
+Such a library's $ORIGIN, and its path by dladdr, is /proc/self/fd: one that searches for others beside itself has to be
+named by --dll PATH.
 """
 
 

@@ -57,7 +57,7 @@ NUMBER_BITS = 40
 """Of libmqs's unique_id, the lower bits: the number of the communicator in its MPI, which disjoint ones share."""
 
 SEVERAL_WORLDS = 0x7FFFFF
-"""In the bits above: no rank, since the lowest can't be told the same in all processes."""
+"""In the bits above: no rank, since not all processes can determine the same lowest one."""
 
 
 class Communicator(NamedTuple):
@@ -118,7 +118,7 @@ class TypeSizes(NamedTuple):
 class Label(NamedTuple):
     """What a communicator is called in one process, and what libmqs says of it besides (libmqs_comm_label).
 
-    It is what the 64-byte field of mqs_communicator says in one text, taken apart, and whole where that has no room.
+    It has the parts of the 64-byte field of mqs_communicator, each whole even where that field is too short.
     """
 
     name: bytes
@@ -145,12 +145,12 @@ class Window(NamedTuple):
     address: int
     """Of the MPI's own struct, which is the handle MPI_Win in Open MPI."""
     communicator: int | None = None
-    """The unique_id of its communicator, which is the same in all its processes; None where it can't be told."""
+    """The unique_id of its communicator, which is the same in all its processes; None where it can't be determined."""
     ranks: tuple[int, ...] = ()
-    """The MPI_COMM_WORLD rank of each process of its group; empty where they can't be told."""
+    """The MPI_COMM_WORLD rank of each process of its group; empty where they can't be determined."""
     started: tuple[int, ...] | None = None
     """MPI_COMM_WORLD ranks of the group of this process's MPI_Win_start that isn't complete, or waits for its posts;
-    empty without one, None where it can't be told. So it is with the next two."""
+    empty without one, None where it can't be determined. So it is with the next two."""
     posted: tuple[int, ...] | None = None
     """The same of its MPI_Win_post that MPI_Win_wait hasn't ended."""
     locked: tuple[int, ...] | None = None
@@ -206,15 +206,15 @@ class MpiFacts(NamedTuple):
     transport: str
     """What moves its messages: "pml/ob1"; of a file what it was configured for, empty where that isn't known."""
     build: str
-    """The build-id of its library, or what stands for one where the linker gave none; empty where it can't be told."""
+    """The build-id of its library, or what stands for one where the linker gave none; empty where it isn't known."""
     address: int
     """Of something in its library."""
     profile: ProfileFacts | None
-    """Where layouts come from that debug information doesn't tell; None when there is no such profile."""
+    """Where layouts come from that debug information doesn't have; None when there is no such profile."""
 
 
 class Recognition(NamedTuple):
-    """What an MPI tells of itself before any of its objects is believed: also when it is a file and no process."""
+    """What is known of an MPI before any of its objects is believed: also when it is a file and no process."""
 
     mpi: MpiFacts
     layouts: tuple[LayoutOrigin, ...]

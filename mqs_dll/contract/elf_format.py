@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MAGIC = b"\x7fELF"
 MAGIC_64 = b"\x7fELF\x02\x01"
-"""The begin of a 64-bit little-endian file."""
+"""The start of a 64-bit little-endian file."""
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """Those that libmqs reads."""
 
@@ -92,7 +92,7 @@ class Symbol(NamedTuple):
     """An entry of a symbol table."""
 
     name: int
-    """Where it begins among the names."""
+    """Where it starts among the names."""
     information: int
     other: int
     section: int
@@ -102,7 +102,7 @@ class Symbol(NamedTuple):
 
 
 def header(data: bytes | bytearray) -> Header | None:
-    """Return the header that a 64-bit little-endian file begins with, None where it is another one or ends within."""
+    """Return the header that a 64-bit little-endian file starts with, None where it is another one or ends within."""
     if len(data) < HEADER_SIZE or not data.startswith(MAGIC_64):
         return None
     return Header._make(_HEADER.unpack_from(data))
@@ -132,12 +132,12 @@ def notes(data: bytes, owner: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + _NOTE.size <= len(data):
         name_size, size, kind = _NOTE.unpack_from(data, at)
-        begin = at + _NOTE.size + -(-name_size // 4) * 4
-        if begin + size > len(data):
+        start = at + _NOTE.size + -(-name_size // 4) * 4
+        if start + size > len(data):
             return
         if data.startswith(owner + b"\0", at + _NOTE.size):
-            yield kind, data[begin : begin + size]
-        at = begin + -(-size // 4) * 4
+            yield kind, data[start : start + size]
+        at = start + -(-size // 4) * 4
 
 
 def build_id(data: bytes) -> bytes:

@@ -30,11 +30,11 @@ class NoInformation(MqsError):
     """The process is fine, but what was asked for can't be seen in it (mqs_no_information)."""
 
     code = ResultCode.NO_INFORMATION
-    help = "The message names the cause, and the way out where there is one."
+    help = "The message names the cause, and the remedy where there is one."
 
-    def __init__(self, what: str, way_out: str = "") -> None:
-        super().__init__(f"{what}; {way_out}" if way_out else what)
-        self.way_out = way_out
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.remedy = remedy
         """What makes it visible: "run the job with --mca pml ob1 to see them"; empty where nothing does."""
 
 
@@ -141,7 +141,7 @@ class TooMuchError(MqsError):
 
 
 class ProcessError(MqsError):
-    """A process can't be looked at. Never crosses the C interface."""
+    """A process can't be read. Never crosses the C interface."""
 
     code = 150
     help = "Check the PID with `ps`; ranks are children of mpiexec or of its daemons."
@@ -154,7 +154,7 @@ class NoSuchProcessError(ProcessError):
 
 
 class NotPermittedError(ProcessError):
-    """The kernel forbids to look into the process."""
+    """The kernel forbids reading the process."""
 
     code = 152
     help = (
@@ -230,11 +230,11 @@ class CalibrationError(MqsError):
     """The layout of an MPI can't be learned from a program that runs under it. Never crosses the C interface."""
 
     code = 180
-    help = "`mqs calibrate --help` says what it needs; --keep DIR keeps what the runs left, to look at."
+    help = "`mqs calibrate --help` says what it needs; --keep DIR keeps the files of the runs."
 
 
 class FileError(MqsError):
-    """A file is no library and no program that can be looked at. Never crosses the C interface."""
+    """A file is no library and no program that can be read. Never crosses the C interface."""
 
     code = 190
     help = "Name the MPI's library itself, like libmpi.so.40 or libmpi.so.12; `ldd PROGRAM` prints where that is."
@@ -255,7 +255,7 @@ class ReportError(MqsError):
 
 
 class CoreError(MqsError):
-    """A core file can't be looked at. Never crosses the C interface."""
+    """A core file can't be read. Never crosses the C interface."""
 
     code = 210
     help = (

@@ -12,7 +12,7 @@ def printable(data: bytes) -> str:
     r"""Return bytes as text in which whatever isn't plainly visible is a backslash escape.
 
     Bytes that are no UTF-8 become ``\xNN``, control characters ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``, and a
-    backslash becomes two, so that different bytes never look the same.
+    backslash becomes two, so that different bytes never appear the same.
     """
     text = data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
     return visible(text)

@@ -49,7 +49,7 @@ class TargetImage(Protocol):
         ...
 
     def type_size(self, handle: TypeHandle) -> int | None:
-        """Return the size in bytes of a type, or None when the debugger can't tell."""
+        """Return the size in bytes of a type, or None when the debugger doesn't know it."""
         ...
 
 
@@ -90,7 +90,7 @@ class QueueLibrary(Protocol):
         ...
 
     def setup_image(self, image: TargetImage) -> ImageQueues:
-        """Begin to work with an image (mqs_setup_image).
+        """Start to work with an image (mqs_setup_image).
 
         Raises:
             MqsError: the library refuses.
@@ -110,7 +110,7 @@ class ImageQueues(Protocol):
         ...
 
     def setup_process(self, process: TargetProcess) -> ProcessQueues:
-        """Begin to work with a process that runs this image (mqs_setup_process).
+        """Start to work with a process that runs this image (mqs_setup_process).
 
         Raises:
             MqsError: the library refuses.
@@ -134,7 +134,7 @@ class ProcessQueues(Protocol):
         ...
 
     def update_communicator_list(self) -> None:
-        """Read the communicators anew: the process may have run since the last time (mqs_update_communicator_list)."""
+        """Read the communicators again: the process may have run since the last time (mqs_update_communicator_list)."""
         ...
 
     def setup_communicator_iterator(self) -> None:
@@ -153,7 +153,7 @@ class ProcessQueues(Protocol):
         ...
 
     def get_comm_label(self) -> Label:
-        """Return what the communicator under the cursor is called, taken apart (libmqs_get_comm_label).
+        """Return the parts of the name of the communicator under the cursor (libmqs_get_comm_label).
 
         Raises:
             NoInformation: the library isn't libmqs.
@@ -165,7 +165,7 @@ class ProcessQueues(Protocol):
         ...
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin to list one queue of the communicator under the cursor (mqs_setup_operation_iterator).
+        """Start to list one queue of the communicator under the cursor (mqs_setup_operation_iterator).
 
         Raises:
             NoInformation: this queue can't be seen in this process; the text says why.

@@ -4,7 +4,8 @@ Leading blanks count, trailing blanks don't; a name that doesn't fit is cut, on 
 UTF-8; other bytes (a Fortran program's Latin-1) pass unchanged.
 
 ``marked`` writes what the field holds, ``read_marks`` reads its marks again. What a program calls "halo [freed]"
-itself, or "[dup of halo]", can't be told from libmqs's words in the field: libmqs_get_comm_label gives them apart.
+itself, or "[dup of halo]", can't be distinguished from libmqs's words in the field: libmqs_get_comm_label separates
+them.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def fit(name: bytes, limit: int = MAX_NAME_BYTES) -> bytes:
     """Return the part of a name that fits in ``limit`` bytes, without trailing blanks.
 
     A character that the limit cuts is left out. A name of 63 bytes may have been cut by the MPI itself (Open MPI keeps
-    63 bytes), so that nobody knows what followed: what may be the begin of a character at its end is left out only
+    63 bytes), so that nobody knows what followed: what may be the start of a character at its end is left out only
     where another one before it shows that the name is UTF-8. Where all before it is ASCII, it may as well be a letter
     of Latin-1; it stays then, as MPI_Comm_get_name gives it.
     """
     cut = name[:limit]
-    begin = _partial_character(cut)
-    if begin is not None and (_begins_with_character(name[begin:]) or _was_cut(name, begin)):
-        cut = cut[:begin]
+    start = _partial_character(cut)
+    if start is not None and (_starts_with_character(name[start:]) or _was_cut(name, start)):
+        cut = cut[:start]
     return cut.rstrip(b" ")
 
 
@@ -67,7 +68,7 @@ FILE_WORDS = b"file"
 
 
 def is_of_owner(description: bytes) -> bool:
-    """Tell whether a description names the window or the file that a communicator is kept for."""
+    """Return whether a description names the window or the file that a communicator is kept for."""
     return description in (FILE_WORDS, b"window") or (
         description.startswith(b"window '") and description.endswith(b"'")
     )
@@ -89,7 +90,7 @@ def called(label: Label) -> bytes:
 def read_marks(field: bytes) -> Label:
     """Return what a communicator's field says by itself, in a job that was saved long ago or from a vendor's library.
 
-    Marks that had no room behind a long name are missing, and words in the place of a name count as its name.
+    Marks that didn't fit behind a long name are missing, and words in the place of a name count as its name.
     """
     found = _MARKS.search(field)
     marks = found[1].split(b", ") if found else []
@@ -103,9 +104,9 @@ def read_marks(field: bytes) -> Label:
 
 
 def _described(description: bytes, marks: bytes) -> bytes:
-    room = MAX_NAME_BYTES - len(b"[]") - (len(marks) + 1 if marks else 0)
-    if len(description) > room:
-        description = fit(description, room - len(_CUT)) + _CUT
+    space = MAX_NAME_BYTES - len(b"[]") - (len(marks) + 1 if marks else 0)
+    if len(description) > space:
+        description = fit(description, space - len(_CUT)) + _CUT
     return b"[" + description + b"]" if description else b""
 
 
@@ -114,7 +115,7 @@ def _bracket(marks: list[bytes]) -> bytes:
 
 
 def _partial_character(text: bytes) -> int | None:
-    """Return where a UTF-8 character begins that would end beyond a text whose other bytes are UTF-8."""
+    """Return where a UTF-8 character starts that would end beyond a text whose other bytes are UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -123,8 +124,8 @@ def _partial_character(text: bytes) -> int | None:
     return None
 
 
-def _begins_with_character(text: bytes) -> bool:
-    """Tell whether a text begins with a whole UTF-8 character."""
+def _starts_with_character(text: bytes) -> bool:
+    """Return whether a text starts with a whole UTF-8 character."""
     try:
         text[:_MAX_CHARACTER_LENGTH].decode()
     except UnicodeDecodeError as error:
@@ -132,6 +133,6 @@ def _begins_with_character(text: bytes) -> bool:
     return True
 
 
-def _was_cut(name: bytes, begin: int) -> bool:
-    """Tell whether an MPI that keeps 63 bytes has cut a name of several-byte characters within that at ``begin``."""
-    return len(name) == MAX_NAME_BYTES and _partial_character(name) == begin and not name[:begin].isascii()
+def _was_cut(name: bytes, start: int) -> bool:
+    """Return whether an MPI that keeps 63 bytes has cut a name of several-byte characters within that at ``start``."""
+    return len(name) == MAX_NAME_BYTES and _partial_character(name) == start and not name[:start].isascii()

@@ -1,6 +1,6 @@
 """The phrases of extra_text that are both written and read: what writes each, and what reads it, side by side.
 
-The walkers of the MPIs write lines by this room, verdicts and reports read them by it. A phrase reads by the template
+The walkers of the MPIs write lines by this module, verdicts and reports read them by it. A phrase reads by the template
 that it writes by, so the two can't drift apart; and it reads whole lines only, so that the name which a program gave to
 a datatype is never taken for one. Lines for people alone, like those of datatypes, are written where they are known.
 Another vendor's library may write anything, which then means nothing here.
@@ -22,7 +22,7 @@ class Words(NamedTuple):
     """What the lines of one operation say."""
 
     calls: tuple[str, ...] = ()
-    """The MPI functions that may have made it; empty where nothing tells."""
+    """The MPI functions that may have made it; empty where it isn't known."""
     internal: bool = False
     """It is traffic of the MPI's own, mostly of a collective operation: no receive of the program can match it."""
     collective: str | None = None
@@ -33,9 +33,9 @@ class Words(NamedTuple):
     """Some thread waits for it right now, in MPI_Waitall, MPI_Waitany or the like."""
     needs: int | None = None
     """How many of the requests that the thread waits for have to end; None where that isn't known."""
-    gone_on: bool = False
-    """No program waits for it: freed, or a buffered send."""
-    held: bool = False
+    detached: bool = False
+    """The program doesn't wait for it: it was freed, or is a buffered send."""
+    matched_message: bool = False
     """A message that a matched probe has taken."""
     partitioned: bool = False
     """A send or receive that moves by parts, each as soon as its sender marks it ready (MPI_Pready)."""
@@ -47,7 +47,7 @@ class Words(NamedTuple):
     """The number by which a sender knows a message, which its send and the message have in common; 0 of a send whose
     message has not left. None where nothing carries one."""
     request: int | None = None
-    """Its handle, as the program has it; None where no line tells."""
+    """Its handle, as the program has it; None where no line has it."""
     forgotten: bool = False
     """Its whole message is here, and the MPI has lost sight of that: nobody will end it."""
     following: int | None = None
@@ -58,7 +58,7 @@ class Words(NamedTuple):
     @property
     def probe(self) -> bool:
         """Whether it is a probe, which has no buffer."""
-        return self.held or "MPI_Probe" in self.calls or "MPI_Mprobe" in self.calls
+        return self.matched_message or "MPI_Probe" in self.calls or "MPI_Mprobe" in self.calls
 
     @property
     def counted(self) -> bool:
@@ -70,7 +70,7 @@ class Phrase:
     """A line with numbers or names in it, written and read by one template, and what it says of an operation."""
 
     def __init__(self, template: str, read: Callable[..., Mapping[str, Any]]) -> None:
-        """Begin.
+        """Initialize.
 
         Args:
             template: the line; {:d} and {:#x} are numbers, {} is a name of one or more words.
@@ -125,8 +125,8 @@ def request(handle: int, *, in_wait: bool = False, needs: int | None = None) -> 
 # ---------------------------------------------------------------- how far it is
 
 CANCELLED = Phrase("cancelled", _says(cancelled=True))
-FREED = Phrase("freed by the program (MPI_Request_free)", _says(gone_on=True))
-NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(gone_on=True))
+FREED = Phrase("freed by the program (MPI_Request_free)", _says(detached=True))
+NOT_DELIVERED = Phrase("not delivered; copy in the attached buffer, {:#x}", _says(detached=True))
 RECEIVE_NUMBER = Phrase("no. {:d} of the communicator's receives", lambda number: {"number": int(number)})
 WORKER_NUMBER = Phrase("no. {:d} of its UCX worker's receives", lambda number: {"number": int(number)})
 ENDPOINT_NUMBER = Phrase("no. {:d} of its libfabric endpoint's receives", lambda number: {"number": int(number)})
@@ -143,7 +143,7 @@ NO_ROOM = Phrase("waits for room in {}", _says(message=0))
 
 _INTERNAL = {"internal": True}
 COLLECTIVE = Phrase("collective: {}, alone or in another one", lambda name: {**_INTERNAL, "collective": name})
-"""A collective may be made of others (an allreduce of a reduce and a bcast): the message tells the piece."""
+"""A collective may be made of others (an allreduce of a reduce and a bcast): the message shows the piece."""
 NONBLOCKING_OR_MAKING = Phrase(
     "nonblocking collective no. {:d}, or a new communicator",
     lambda number: {**_INTERNAL, "nonblocking": int(number)},
@@ -171,7 +171,7 @@ def unseen(what: str, why: str) -> str:
 
 
 def hides_no_request(reason: str) -> bool:
-    """Tell whether all operations that a program has a request for can be seen: blocking calls have none."""
+    """Return whether all operations that a program has a request for can be seen: blocking calls have none."""
     return reason.startswith(unseen(BLOCKING_SENDS, ""))
 
 
@@ -187,8 +187,8 @@ class How(Enum):
     NONBLOCKING = ", nonblocking"
     PERSISTENT = ", persistent, started"
     PARTITIONED = ", partitioned, started"
-    HELD = ": message held, not received"
-    GONE_ON = ": the program has gone on"
+    MATCHED_MESSAGE = ": message held, not received"
+    BUFFERED = ": the program has gone on"
     """A buffered send: its message is copied."""
     OR_BUFFERED = " or a buffered one"
     BUFFERED_OR_COLLECTIVE = " or a buffered one, or a collective's"
@@ -198,8 +198,8 @@ class How(Enum):
 
 
 _HOW: dict[How, Mapping[str, Any]] = {
-    How.HELD: {"held": True},
-    How.GONE_ON: {"gone_on": True},
+    How.MATCHED_MESSAGE: {"matched_message": True},
+    How.BUFFERED: {"detached": True},
     How.PARTITIONED: {"partitioned": True},
 }
 _BUFFERED = ("MPI_Bsend", "MPI_Ibsend")
@@ -220,7 +220,7 @@ class Fate(Enum):
     FREED = ", freed by the program"
 
 
-_FATE: dict[Fate, Mapping[str, Any]] = {Fate.CANCELLED: {"cancelled": True}, Fate.FREED: {"gone_on": True}}
+_FATE: dict[Fate, Mapping[str, Any]] = {Fate.CANCELLED: {"cancelled": True}, Fate.FREED: {"detached": True}}
 
 _FAILED = ", failed with MPI error {}"
 _CALLS = r"MPI_\w+(?:(?:, | or )MPI_\w+)*"

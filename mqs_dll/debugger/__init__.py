@@ -1,8 +1,8 @@
 """The debugger side: live processes, core files and libraries' files as targets, and MQS libraries driven over them.
 
-- ``collect``: a library's way over one process into a record; here a reader begins
+- ``collect``: a library's way over one process into a record; start reading here
 - ``live``: a live process, its symbols and types by drgn, its memory and environment
-- ``proc``: what /proc tells of processes and their threads
+- ``proc``: what /proc shows of processes and their threads
 - ``stopping``: stopping processes for a sample, and noticing what they do while they run
 - ``rights``: giving up root for what is another user's
 - ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms, for both;

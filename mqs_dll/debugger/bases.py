@@ -51,7 +51,7 @@ class OfThisMachine:
         return data
 
     def global_rank(self) -> int:
-        """Return -1: neither a PID nor a core nor a file tells the rank; the MPI's own memory does."""
+        """Return -1: the rank isn't known from a PID, a core or a file, but from the MPI's own memory."""
         return -1
 
 

@@ -1,7 +1,7 @@
 """The MQS interface in C's terms, from the debugger's side: include/mqs_interface.h as cffi wrote it down.
 
 Only layouts and signatures are here; dll.py makes the calls, callbacks.py answers them. It is written down when libmqs
-is built: to parse the header takes cffi longer than to look at a process.
+is built: to parse the header takes cffi longer than to read a process.
 """
 
 from __future__ import annotations

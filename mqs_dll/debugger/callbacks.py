@@ -56,7 +56,7 @@ class TypeHandle:
     """One type as the library names it."""
 
     def __init__(self, image: TargetImage, type_: Any) -> None:
-        """Remember a type, and the image that can tell about it."""
+        """Remember a type, and the image that knows it."""
         self.image = image
         self.type = type_
 
@@ -99,7 +99,7 @@ def _note_trouble(_kind: type[BaseException], error: BaseException, _trace: Any)
 
 
 def _interrupted() -> bool:
-    """Tell whether a Ctrl-C has struck in a callback of the call that is being made."""
+    """Return whether a Ctrl-C has struck in a callback of the call that is being made."""
     return not isinstance(getattr(_per_thread, "trouble", None), (type(None), Exception))
 
 

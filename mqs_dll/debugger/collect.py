@@ -30,7 +30,7 @@ _MAX_MEMBERS = 1 << 22
 round in a circle, and each operation takes half a kilobyte here."""
 
 _BETWEEN_LOOKS = 1 << 8
-"""Operations of a queue between two looks at the clock: as many are listed of any queue."""
+"""Operations of a queue between two checks of the clock: as many are listed of any queue."""
 
 SHARE = 0.2
 """Of the time for which processes may be kept stopped, for what listing their queues may take."""
@@ -60,7 +60,7 @@ class ProcessReader(Closes):
         program: str,
         library_path: str | None = None,
     ) -> None:
-        """Let a library look at a process's image, and at what doesn't move in the process itself.
+        """Let a library read a process's image, and what doesn't move in the process itself.
 
         What it can't read of the process now, because it runs, it will read, or refuse, in ``read``.
 
@@ -102,7 +102,7 @@ class ProcessReader(Closes):
             until: when long queues are cut, by time.monotonic().
 
         Returns:
-            What it said, with a pause of 0: how long the process stands is known to whoever stopped it.
+            What it said, with a stop time of 0: the caller, who stopped the process, knows how long it stands.
 
         Raises:
             MqsError: the library can't read this process.
@@ -123,7 +123,7 @@ class ProcessReader(Closes):
             global_rank=global_rank,
             communicators=communicators,
             core=read_further(queues, self._process) if read_further else CoreView(),
-            pause=0.0,
+            stop_time=0.0,
             reads=reads,
             bytes_read=bytes_read,
         )
@@ -151,7 +151,7 @@ def take_snapshot(
 
     Args:
         library: any MQS library.
-        process: the process, which runs until the library has looked at its image.
+        process: the process, which runs until the library has read its image.
         library_path: the library's file, for the record.
         read_further: called at the end of the stop with what the library made of the process.
         on_communicator: called before each communicator with the number of those that are done.
@@ -175,7 +175,7 @@ def take_snapshot(
             snapshot = reader.read(read_further, on_communicator, until)
             if in_stop:
                 in_stop(stop)
-        return replace(snapshot, pause=stop.pause)
+        return replace(snapshot, stop_time=stop.stop_time)
 
 
 class CountingProcess:
@@ -185,7 +185,7 @@ class CountingProcess:
     """
 
     def __init__(self, process: TargetProcess) -> None:
-        """Begin to count at zero."""
+        """Start to count at zero."""
         self._process = process
         self.reads = 0
         self.bytes_read = 0
@@ -230,7 +230,7 @@ def _read_communicators(
     queues: ProcessQueues, on_communicator: Callable[[int], None] | None, until: float
 ) -> tuple[CommunicatorSnapshot, ...]:
     found: list[CommunicatorSnapshot] = []
-    room = _Room(until)
+    budget = _Budget(until)
     queues.update_communicator_list()
     queues.setup_communicator_iterator()
     while (communicator := queues.get_communicator()) is not None:
@@ -238,11 +238,11 @@ def _read_communicators(
             raise BrokenStructureError(f"the library lists more than {_MAX_COMMUNICATORS} communicators")
         if on_communicator:
             on_communicator(len(found))
-        group, label = room.group(queues), _read_label(queues)
-        read = tuple(room.queue(queues, queue) for queue in Queue)
+        group, label = budget.group(queues), _read_label(queues)
+        read = tuple(budget.queue(queues, queue) for queue in Queue)
         handle, label = label.handle if label else 0, label and label._replace(handle=0)
-        told = None if label == read_marks(communicator.name) else label
-        found.append(CommunicatorSnapshot(communicator, group, read, told, handle))
+        reported = None if label == read_marks(communicator.name) else label
+        found.append(CommunicatorSnapshot(communicator, group, read, reported, handle))
         if not queues.next_communicator():
             break
     return tuple(found)
@@ -256,7 +256,7 @@ def _read_label(queues: ProcessQueues) -> Label | None:
         return None
 
 
-class _Room:
+class _Budget:
     """What may still be kept of one process."""
 
     def __init__(self, until: float) -> None:
@@ -289,9 +289,9 @@ class _Room:
                 self._operations -= 1
                 operations.append(operation)
                 if len(operations) % _BETWEEN_LOOKS == 0 and time.monotonic() > self._until:
-                    return QueueSnapshot(queue, tuple(operations), broken=TOO_LONG, way_out=MORE_TIME)
+                    return QueueSnapshot(queue, tuple(operations), broken=TOO_LONG, remedy=MORE_TIME)
         except MqsError as error:
-            return QueueSnapshot(queue, tuple(operations), broken=str(error), way_out=Hidden.by(error).way_out)
+            return QueueSnapshot(queue, tuple(operations), broken=str(error), remedy=Hidden.by(error).remedy)
         return QueueSnapshot(queue, tuple(operations))
 
 

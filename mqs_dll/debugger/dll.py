@@ -2,7 +2,7 @@
 
 The mirror image of _glue.py. Result codes become exceptions: mqs_no_information becomes NoInformation,
 mqs_end_of_list None or False, and every other code ForeignLibraryError with the library's own sentence. The codes
-of libmqs become the classes of errors.py that stand for them, so that a caller can't tell libmqs.so from
+of libmqs become the classes of errors.py that stand for them, so that for a caller libmqs.so is no different from
 session.Library.
 """
 
@@ -62,7 +62,7 @@ class DynamicLibrary:
 
         Args:
             path: of the library.
-            file: a descriptor of the file to load, whatever lies at the path by now; it has to stay open for ever.
+            file: a descriptor of the file to load, whatever lies at the path by now; it has to stay open forever.
 
         Raises:
             DllError: it can't be opened, lacks an entry point, or speaks another revision of the interface.
@@ -81,7 +81,7 @@ class DynamicLibrary:
         self._is_libmqs = self.version_string().startswith("libmqs")
 
     def has(self, name: str) -> bool:
-        """Tell whether the library exports a call."""
+        """Return whether the library exports a call."""
         try:
             getattr(self.calls, name)
         except ffi.error:
@@ -97,7 +97,7 @@ class DynamicLibrary:
         return _text(self.calls.mqs_dll_error_string(code)) or f"the library has no text for code {code}"
 
     def setup_image(self, image: TargetImage) -> DynamicImage:
-        """Begin to work with an image.
+        """Start to work with an image.
 
         Raises:
             MqsError: the library refuses.
@@ -196,7 +196,7 @@ class _LibrarySession:
             self._handle.let_go()
 
     def _begin(self) -> None:
-        """Begin a call: what the library asks in it is about this image or process."""
+        """Start a call: what the library asks in it is about this image or process."""
         if self._closed:
             raise BadCallError(f"the {self._kind} was closed")
         go_to(self._handle)
@@ -215,7 +215,7 @@ class DynamicImage(_LibrarySession):
         library.call("mqs_setup_image", self._handle.c, IMAGE_CALLBACKS)
 
     def setup_process(self, process: TargetProcess) -> DynamicProcess:
-        """Begin to work with a process that runs this image.
+        """Start to work with a process that runs this image.
 
         Raises:
             MqsError: the library refuses.
@@ -239,7 +239,7 @@ class DynamicProcess(_LibrarySession):
         library.call("mqs_setup_process", self._handle.c, PROCESS_CALLBACKS)
 
     def update_communicator_list(self) -> None:
-        """Read the communicators anew."""
+        """Read the communicators again."""
         self._call("mqs_update_communicator_list")
 
     def setup_communicator_iterator(self) -> None:
@@ -269,7 +269,7 @@ class DynamicProcess(_LibrarySession):
         return list(ranks)
 
     def get_comm_label(self) -> Label:
-        """Return what the communicator under the cursor is called, taken apart.
+        """Return the parts of the name of the communicator under the cursor.
 
         Raises:
             NoInformation: the library isn't libmqs.
@@ -292,7 +292,7 @@ class DynamicProcess(_LibrarySession):
         return self._try_call("mqs_next_communicator")
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin to list one queue of the communicator under the cursor.
+        """Start to list one queue of the communicator under the cursor.
 
         Raises:
             NoInformation: this queue can't be seen in this process.

@@ -58,7 +58,7 @@ class FileProcess(OfThisMachine):
         """Read a library or a program.
 
         Raises:
-            FileError: it is none that libmqs can look at.
+            FileError: it is none that libmqs can read.
         """
         header, self._data = _read(path)
         try:
@@ -117,14 +117,14 @@ class FileProcess(OfThisMachine):
             before = each.address % _PAGE
             if each.kind != elf.LOAD or each.memory_size > _MAX_FILE_SIZE or each.offset % _PAGE != before:
                 continue
-            begin = each.offset - before
+            start = each.offset - before
             size = -(-(before + each.memory_size) // _PAGE) * _PAGE
-            # What is written to begins with zeros.
-            end = each.offset + each.file_size if each.flags & elf.MAY_WRITE else begin + size
-            loaded += max(min(end, self._data.size) - begin, 0)
+            # What is written to starts with zeros.
+            end = each.offset + each.file_size if each.flags & elf.MAY_WRITE else start + size
+            loaded += max(min(end, self._data.size) - start, 0)
             if loaded > _MAX_LOADED:
                 raise OverflowError(f"its segments have more than {_MAX_LOADED >> 20} MiB")
-            yield _FileSegment(self._base + each.address - before, bytearray(self._data.part(begin, end)), size)
+            yield _FileSegment(self._base + each.address - before, bytearray(self._data.part(start, end)), size)
 
     def _relocate(self, headers: Iterable[elf.Segment]) -> None:
         """Fill in the pointers to what the file itself has."""
@@ -160,9 +160,9 @@ class _Content:
         self._file = os.dup(file)
         self.size = os.fstat(file).st_size
 
-    def part(self, begin: int, end: int) -> bytes:
+    def part(self, start: int, end: int) -> bytes:
         """Return the bytes between two places, as many as there are."""
-        return os.pread(self._file, max(min(end, self.size) - begin, 0), begin)
+        return os.pread(self._file, max(min(end, self.size) - start, 0), start)
 
     def close(self) -> None:
         """Close the file."""
@@ -170,7 +170,7 @@ class _Content:
 
 
 def _read(path: Path) -> tuple[elf.Header, _Content]:
-    """Return a file that begins as one of a 64-bit little-endian machine that libmqs knows, its header first.
+    """Return a file that starts as one of a 64-bit little-endian machine that libmqs knows, its header first.
 
     Raises:
         FileError: it is another one.
@@ -178,10 +178,10 @@ def _read(path: Path) -> tuple[elf.Header, _Content]:
     try:
         with path.open("rb") as file:
             check_owner(os.fstat(file.fileno()).st_uid, str(path))
-            begin = file.read(elf.HEADER_SIZE)
-            if begin.startswith(_TEXTS_FOR_THE_LINKER):
+            start = file.read(elf.HEADER_SIZE)
+            if start.startswith(_TEXTS_FOR_THE_LINKER):
                 raise FileError(f"{path} is no library but a text for the linker: {_first_line(path)}")
-            header = elf.header(begin)
+            header = elf.header(start)
             if header is None:
                 raise FileError(f"{path} is no 64-bit ELF file")
             if header.kind not in (elf.EXECUTABLE, elf.SHARED) or header.machine not in elf.MACHINES:

@@ -50,8 +50,8 @@ def declarations() -> tuple[str, str]:
         DllError: the header is not there.
     """
     text = header().read_text()
-    begin, end = text.index("typedef unsigned long mqs_taddr_t"), text.index("/* End of the types. */")
-    return text[begin:end], text[end : text.index("#ifdef __cplusplus", end)]
+    start, end = text.index("typedef unsigned long mqs_taddr_t"), text.index("/* End of the types. */")
+    return text[start:end], text[end : text.index("#ifdef __cplusplus", end)]
 
 
 def built(name: str) -> Path:

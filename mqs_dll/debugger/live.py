@@ -37,13 +37,13 @@ _POINTER = 8
 
 
 class _Known:
-    """What was asked of some files before: a job has many processes of the same ones, and drgn looks long."""
+    """What was asked of some files before: a job has many processes of the same ones, and drgn's searches take long."""
 
     def __init__(self) -> None:
         self.places: dict[tuple[str, frozenset[drgn.SymbolKind]], tuple[int, int] | None] = {}
         """By a symbol's name and kinds, the position of its module and its offset there, None where there is none."""
         self.lacking: set[str] = set()
-        """Types that they don't tell."""
+        """Types that they don't have."""
 
 
 @lru_cache(maxsize=16)
@@ -92,7 +92,7 @@ class LiveImage:
     def find_type(self, name: str) -> drgn.Type | None:
         """Return a C type by its name, or None where debug information lacks it or knows it by declaration only.
 
-        What is damaged tells nothing, either, and must not be in the way of those who do without.
+        What is damaged has nothing, either, and must not be in the way of those who do without.
         """
         try:
             self._load_types()
@@ -143,7 +143,7 @@ class LiveImage:
         return True, len(self._modules)
 
     def _files(self) -> Hashable:
-        """Return what tells the files from others: of the same ones, in the same order, the same can be said."""
+        """Return what identifies the files: of the same ones, in the same order, the same can be said."""
         return tuple(
             (each.name, each.build_id or _stamp(each.loaded_file_path), each.loaded_file_path, each.debug_file_path)
             for each in self._modules
@@ -162,7 +162,7 @@ class LiveImage:
 
 
 def _stamp(path: str | None) -> Hashable:
-    """Return what tells a file from what stood at its path before, None where that can't be told."""
+    """Return what distinguishes a file from its predecessor at the path, None where it isn't known."""
     try:
         found = Path(path).stat() if path else None
     except OSError:
@@ -195,7 +195,7 @@ def open_beforehand(pid: int, is_right: Callable[[], bool]) -> None:
 
     Args:
         pid: which process.
-        is_right: tells, once it is open, whether it still is what was meant: it may have become another program.
+        is_right: returns, once it is open, whether it still is what was meant: it may have become another program.
     """
     with suppress(MqsError, OSError, ValueError):
         opened = _open(pid)
@@ -227,11 +227,11 @@ class LiveProcess(Closes, ReadInOnePiece):
             NotPermittedError: the kernel keeps it closed to us.
             ForeignError: it is another user's, and we are root.
             WordSizeError: it isn't a process that libmqs can read.
-            ProcessError: its modules can't be told, perhaps because it has just begun another program.
+            ProcessError: its modules can't be determined, perhaps because it has just started another program.
         """
         self.pid = pid
         self.started = start_time(pid) if started is None else started
-        """When it was started, as proc.Stat has it: what tells it from another that gets its number."""
+        """When it was started, as proc.Stat has it: what distinguishes it from another that gets its number."""
         check_readable(pid)
         self._memory, program = _opened_before.pop(pid) if pid in _opened_before else _open(pid)
         self._image: LiveImage | None = None
@@ -243,7 +243,7 @@ class LiveProcess(Closes, ReadInOnePiece):
         except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
             self.close()
             check_readable(pid)
-            raise ProcessError(f"the modules of process {pid} can't be told: {error}") from error
+            raise ProcessError(f"the modules of process {pid} can't be determined: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -278,7 +278,7 @@ class LiveProcess(Closes, ReadInOnePiece):
 
 
 def missing_files(image: LiveImage) -> str:
-    """Return the end of a sentence on what was not found in an image, empty where all of its files were looked at."""
+    """Return the end of a sentence on what was not found in an image, empty where all of its files were read."""
     missing = image.unreadable_modules()
     if not missing:
         return ""
@@ -318,7 +318,7 @@ def _pointer(process: LiveProcess, address: int) -> int:
 
 
 def new_program() -> drgn.Program:
-    """Return a program without modules, which will look for debug information on this machine alone."""
+    """Return a program without modules, which will search for debug information on this machine alone."""
     program = drgn.Program()
     program.set_enabled_debug_info_finders(["standard"])  # not "debuginfod": never the network
     return program

@@ -1,4 +1,4 @@
-"""What /proc tells about a process: alive or not, whose, traced by whom, and in what words its program is."""
+"""What /proc shows of a process: alive or not, whose, traced by whom, and in what words its program is."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Owner(NamedTuple):
 class Mapping(NamedTuple):
     """A line of /proc/PID/maps (proc(5))."""
 
-    begin: int
+    start: int
     end: int
     """The address behind it."""
     permissions: str
@@ -177,7 +177,7 @@ def owner_of(pid: int) -> Owner:
 
 
 def is_wholly_of(pid: int, owner: Owner) -> bool:
-    """Tell whether the kernel would let a user trace a process or a thread, as far as IDs decide.
+    """Return whether the kernel would let a user trace a process or a thread, as far as IDs decide.
 
     All of its user IDs and group IDs are that user's, and it is no program that the kernel protects from its own user:
     the files of those in /proc are root's. Sources: ptrace(2), "Ptrace access mode checking"; proc(5), "/proc/pid".
@@ -246,7 +246,7 @@ def _check_elf(pid: int, name: str, header: bytes) -> None:
 def not_permitted(pid: int) -> NotPermittedError:
     """Return the error for a process that the kernel keeps closed, with the likely cause in its text."""
     status = read_status(pid)
-    closed = f"the kernel doesn't let us look into process {pid} ({status.name})"
+    closed = f"the kernel doesn't let us read process {pid} ({status.name})"
     if status.user != os.geteuid():
         return NotPermittedError(f"{closed}: it belongs to user {user_name(status.user)}")
     scope = _ptrace_scope()
@@ -265,15 +265,15 @@ def already_traced(pid: int, tracer: int) -> AlreadyTracedError:
 
 
 def file_at(pid: int, address: int) -> str | None:
-    """Return the file that a process has mapped at an address, None where there is none or it can't be told."""
+    """Return the file that a process has mapped at an address, None where there is none or it can't be determined."""
     for mapping in mappings(pid):
-        if mapping.begin <= address < mapping.end:
+        if mapping.start <= address < mapping.end:
             return mapping.path if mapping.path.startswith("/") else None
     return None
 
 
 def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]:
-    """Yield what a process has mapped, by address; nothing where that can't be told.
+    """Yield what a process has mapped, by address; nothing where that can't be determined.
 
     Args:
         pid: which process.
@@ -287,9 +287,9 @@ def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]
         if not line or part not in line:
             continue
         fields = line.split(maxsplit=5)
-        begin, _, end = fields[0].partition(b"-")
+        first, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) == 6 else ""
-        yield Mapping(int(begin, 16), int(end, 16), fields[1].decode(), path)
+        yield Mapping(int(first, 16), int(end, 16), fields[1].decode(), path)
 
 
 def read_stat(thread: int) -> Stat | None:

@@ -1,7 +1,7 @@
 """Giving up root: another user's process or file is read with that user's rights, and no others.
 
 drgn, elfutils and pystack parse ELF and DWARF that the job's user wrote, in C. A bug there must gain no more than that
-user has already. So a process that has root's rights and is to look into another user's program becomes that user
+user has already. So a process that has root's rights and is to read another user's program becomes that user
 first, for good: all IDs and groups are that user's, no program that it runs gets more, and nothing is left open that
 root had but its own standard streams. What takes root's rights is done before, and parses nothing: the memory of that
 user's processes is opened, and what will stop them is started (holder.py), which believes our orders as little as
@@ -43,7 +43,7 @@ _MAX_OPENED = 1 << 14
 
 
 def must_give_up(owner: Owner) -> bool:
-    """Tell whether what belongs to somebody is to be read with that user's rights instead of ours."""
+    """Return whether what belongs to somebody is to be read with that user's rights instead of ours."""
     return os.geteuid() == 0 and owner.user != 0
 
 
@@ -87,7 +87,7 @@ def distrusted(path: Path | str) -> str:
         try:
             found = each.stat()
         except OSError as error:
-            return f"{each} can't be looked at: {error.strerror}"
+            return f"{each} can't be read: {error.strerror}"
         if not is_trusted(found):
             return f"{each} belongs to user {user_name(found.st_uid)}"
         is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # there, owners alone replace files

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments."""
-        raise gdb.GdbError(f"{self.prog}: {message}; `help {self.prog}` tells more")
+        raise gdb.GdbError(f"{self.prog}: {message}; see `help {self.prog}`")
 
 
 class Mqs(gdb.Command):
@@ -134,7 +134,7 @@ class QueuesCommand(_Subcommand):
         _print(process_text.render(replace(snapshot, communicators=chosen, core=replace(snapshot.core, layouts=None))))
 
     def complete(self, text: str, word: str) -> list[str]:
-        """Return the names that begin so; what is before the last word stays as it is."""
+        """Return the names that start so; what is before the last word stays as it is."""
         done = len(text) - len(word or "")
         try:
             names = [_name(each) for each in _look().communicators]

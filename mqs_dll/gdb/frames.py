@@ -17,7 +17,7 @@ _MAX_FRAMES = 256
 def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
     """Return the stack of an inferior's first thread, then those of others that are inside MPI.
 
-    Nothing tells whether a stack stayed as it was: without the addresses of its frames there is no fingerprint. The
+    It isn't known whether a stack stayed as it was: without the addresses of its frames there is no fingerprint. The
     inferior has to be the selected one.
     """
     found: list[CallStack] = []

@@ -50,14 +50,14 @@ class GdbImage:
         except TypeError:
             return None
         for member in members:
-            begin, odd = divmod(getattr(member, "bitpos", 1), 8)
+            start, odd = divmod(getattr(member, "bitpos", 1), 8)
             if odd:
                 continue
             if member.name == field:
-                return begin
+                return start
             within = self.field_offset(member.type.strip_typedefs(), field) if member.type and not member.name else None
             if within is not None:
-                return begin + within
+                return start + within
         return None
 
     def type_size(self, handle: gdb.Type) -> int | None:
@@ -101,7 +101,7 @@ class GdbProcess(ReadInOnePiece):
 
     @property
     def program(self) -> str:
-        """The file that it runs; empty where gdb wasn't told."""
+        """The file that it runs; empty where gdb doesn't know it."""
         return self._inferior.progspace.filename or ""
 
     def _read(self, address: int, size: int) -> bytes:
@@ -153,7 +153,7 @@ def _read_rank(inferior: gdb.Inferior) -> RankRead:
             sample = Sample(0.0, snapshot, frames.stacks(inferior))
     except MqsError as error:
         obstacle = explain(error)
-        process = JobProcess(0, None, "", inferior.pid, program, obstacle.state, obstacle.why, obstacle.way_out, ())
+        process = JobProcess(0, None, "", inferior.pid, program, obstacle.state, obstacle.why, obstacle.remedy, ())
         return RankRead(name, process)
     rank = world_rank(snapshot)
     process = JobProcess(0, rank, "", inferior.pid, program, RankState.READ, "", "", (sample,))
@@ -162,7 +162,7 @@ def _read_rank(inferior: gdb.Inferior) -> RankRead:
 
 @contextmanager
 def selected(inferior: gdb.Inferior) -> Iterator[None]:
-    """Let gdb look at an inferior, whose language is C for this while; afterwards at what the user has selected."""
+    """Switch gdb to an inferior, whose language is C for this while; afterwards at what the user has selected."""
     thread, frame, language = gdb.selected_thread(), _selected_frame(), gdb.parameter("language")
     try:
         if inferior.threads():

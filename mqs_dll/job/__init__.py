@@ -1,6 +1,6 @@
 """What is known of a whole job: pure data, which debuggers read, verdicts are drawn from, and files hold.
 
-- ``records``: what was read of a job; here a reader begins; ``shared``: what thousands of them need
+- ``records``: what was read of a job; start reading here; ``shared``: what thousands of them need
 - ``snapshot``: what was read of one process; ``facts``: what that, or a failure, says of its job
 - ``bindings``: MPI's functions, parameters and constants; ``calls``: what each of these functions blocks on
 - ``ranges``: ranks in brackets; ``node_names``: nodes in brackets

@@ -157,33 +157,33 @@ def known() -> frozenset[str]:
 
 
 def names_communicator(call: str) -> bool:
-    """Tell whether a collective call is given a communicator: others have a window's or a file's, made long ago."""
+    """Return whether a collective call is given a communicator: others have a window's or a file's, made long ago."""
     made_earlier = call.startswith(("MPI_Win_", "MPI_File_")) and what_ends(call) is not Blocks.TOGETHER
     return not made_earlier
 
 
 def reaches_beyond(call: str) -> bool:
-    """Tell whether a collective call needs other processes than those of its communicator."""
+    """Return whether a collective call needs other processes than those of its communicator."""
     return call.removesuffix("_c") in _BEYOND
 
 
 def reduces(call: str) -> bool:
-    """Tell whether a collective call combines what all have, by one operation."""
+    """Return whether a collective call combines what all have, by one operation."""
     return call.removesuffix("_c") in _REDUCTIONS
 
 
 def takes_requests(blocks: Blocks) -> bool:
-    """Tell whether a call waits for requests that nonblocking calls made."""
+    """Return whether a call waits for requests that nonblocking calls made."""
     return blocks in _BY_REQUEST
 
 
 def may_be_made_by(calls: tuple[str, ...], call: str) -> bool:
-    """Tell whether an operation, by the calls that may have made it, can be that of a blocking call."""
+    """Return whether an operation, by the calls that may have made it, can be that of a blocking call."""
     return not calls or call.removesuffix("_c") in calls
 
 
 def may_have_request(calls: tuple[str, ...]) -> bool:
-    """Tell whether an operation, by the calls that may have made it, can be one that a program waits for by request."""
+    """Return whether an operation, by the calls that may have made it, can be one that is waited for by request."""
     return not calls or any(
         (call.startswith("MPI_I") and not call.endswith("probe")) or call.endswith("_init") for call in calls
     )

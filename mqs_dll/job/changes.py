@@ -71,7 +71,7 @@ class OperationChange:
 
 
 @dataclass(frozen=True, slots=True)
-class SightChange:
+class VisibilityChange:
     """A queue, or a stack, that can be seen in one of the jobs only, or whose list breaks off."""
 
     rank: RankName
@@ -93,7 +93,7 @@ class JobDiff:
     calls: tuple[CallChange, ...]
     communicators: tuple[CommunicatorChange, ...]
     operations: tuple[OperationChange, ...]
-    sights: tuple[SightChange, ...]
+    visibility: tuple[VisibilityChange, ...]
     compared: tuple[RankName, ...]
     """The ranks that were read in both."""
     restarted: tuple[RankName, ...]
@@ -102,4 +102,4 @@ class JobDiff:
     @property
     def same(self) -> bool:
         """Whether nothing differs."""
-        return not (self.facts or self.states or self.calls or self.communicators or self.operations or self.sights)
+        return not (self.facts or self.states or self.calls or self.communicators or self.operations or self.visibility)

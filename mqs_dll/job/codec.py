@@ -99,27 +99,27 @@ def fold(codec: Codec, values: Sequence[Any]) -> Any:
     return {"kinds": [numbers[codec.kind(value)] for value in values], "of": columns}
 
 
-def unfold(codec: Codec, column: Any, count: int, room: ValueBudget) -> Sequence[Any]:
+def unfold(codec: Codec, column: Any, count: int, budget: ValueBudget) -> Sequence[Any]:
     """Return so many values that fold() made a column of; equal ones are one object.
 
     Raises:
-        DamagedError: it did not, or they need more room.
+        DamagedError: it did not, or they need a larger budget.
     """
-    room.take(count + 1)
+    budget.take(count + 1)
     if type(column) is dict and len(column) == 1:
         [(form, value)] = column.items()
         if form == "all":
             return [codec.read(value)] * count
         if form == "of" and codec.join is not None:
-            return list(codec.join(value, count, room))
+            return list(codec.join(value, count, budget))
         if form == "each" and type(value) is list and len(value) == count:
             return list(map(codec.read, value))
     if type(column) is dict and column.keys() == {"kinds", "of"}:
-        return _mixed(codec, column["kinds"], column["of"], count, room)
+        return _mixed(codec, column["kinds"], column["of"], count, budget)
     raise DamagedError(f"is no column of {count} values")
 
 
-def unfold_counted(codec: Codec, folded: Any, room: ValueBudget) -> Sequence[Any]:
+def unfold_counted(codec: Codec, folded: Any, budget: ValueBudget) -> Sequence[Any]:
     """Return the values of which there are a number and a column.
 
     Raises:
@@ -127,10 +127,10 @@ def unfold_counted(codec: Codec, folded: Any, room: ValueBudget) -> Sequence[Any
     """
     if type(folded) is not list or len(folded) != 2 or type(folded[0]) is not int or folded[0] < 0:
         raise DamagedError("is no number and no column")
-    return unfold(codec, folded[1], folded[0], room)
+    return unfold(codec, folded[1], folded[0], budget)
 
 
-def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, room: ValueBudget) -> list[Any]:
+def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, budget: ValueBudget) -> list[Any]:
     if type(kinds) is not list or len(kinds) != count or type(columns) is not list:
         raise DamagedError(f"is no column of {count} values")
     if any(type(kind) is not int or not 0 <= kind < len(columns) for kind in kinds):
@@ -138,7 +138,7 @@ def _mixed(codec: Codec, kinds: Any, columns: Any, count: int, room: ValueBudget
     if any(type(each) is dict and "kinds" in each for each in columns):  # else it could be nested as deep as one likes
         raise DamagedError("has kinds of kinds")
     numbers = Counter(kinds)
-    of_kind = [iter(unfold(codec, each, numbers[number], room)) for number, each in enumerate(columns)]
+    of_kind = [iter(unfold(codec, each, numbers[number], budget)) for number, each in enumerate(columns)]
     return [next(of_kind[kind]) for kind in kinds]
 
 
@@ -182,18 +182,18 @@ class ValueTable:
         """Return the same as write(), folded, behind the number of values."""
         return [len(self.values), fold(self._codec, self.values)]
 
-    def unfold(self, folded: Any, room: ValueBudget, common: dict[Any, Any]) -> None:
+    def unfold(self, folded: Any, budget: ValueBudget, common: dict[Any, Any]) -> None:
         """Read what fold() made of a table, before anything that refers to it.
 
         Args:
             folded: what it made.
-            room: for its values.
+            budget: for its values.
             common: has values of other tables, which equal ones give way to; the others are added.
 
         Raises:
-            DamagedError: it made no such thing, or it needs more room.
+            DamagedError: it made no such thing, or it needs a larger budget.
         """
-        self.take(unfold_counted(self._codec, folded, room))
+        self.take(unfold_counted(self._codec, folded, budget))
         self.values = [common.setdefault(value, value) for value in self.values]
 
     def take(self, values: Iterable[Any]) -> None:
@@ -202,9 +202,15 @@ class ValueTable:
 
 
 class Codecs:
-    """The codecs of one file: ``tables`` says of which types values stand in which table."""
+    """The codecs of one file.
 
-    def __init__(self, tables: Mapping[Any, str]) -> None:
+    Args:
+        tables: the types whose values stand in a table, with the table's name.
+        old_names: fields with the names that their members have in the file, if an older version wrote it.
+    """
+
+    def __init__(self, tables: Mapping[Any, str], old_names: Mapping[str, str] | None = None) -> None:
+        self._old_names = old_names or {}
         self._known: dict[Any, Codec] = {}
         made = {name: ValueTable(self.of(annotation)) for annotation, name in tables.items()}
         self.tables: dict[str, ValueTable] = made
@@ -231,13 +237,15 @@ class Codecs:
         hints, defaults = _hints(cls), _defaults(cls)
         members = [(name, self.of(hints[name]), default) for name, default in defaults.items()]
         writers = [(name, codec.write, default) for name, codec, default in members]
-        readers = [(name, codec.read, default) for name, codec, default in members]
+        in_file = [(self._old_names.get(name, name), codec, default) for name, codec, default in members]
+        readers = [(name, codec.read, default) for name, codec, default in in_file]
+        known = {name for name, _, _ in in_file}
 
         def check(value: Any) -> None:
             if type(value) is not dict:
                 raise DamagedError("is no object")
-            if not value.keys() <= defaults.keys():
-                raise DamagedError(f"has a member {min(value.keys() - defaults.keys())[:40]!r}, which isn't known")
+            if not value.keys() <= known:
+                raise DamagedError(f"has a member {min(value.keys() - known)[:40]!r}, which isn't known")
 
         def write(record: Any) -> dict[str, Any]:
             values = ((name, write, default, getattr(record, name)) for name, write, default in writers)
@@ -264,16 +272,16 @@ class Codecs:
                     columns[name] = fold(codec, values)
             return {"of": columns}
 
-        def join(value: Any, count: int, room: ValueBudget) -> Iterable[Any]:
+        def join(value: Any, count: int, budget: ValueBudget) -> Iterable[Any]:
             check(value)
-            room.take(count * len(members))
+            budget.take(count * len(members))
             columns: list[Iterable[Any]] = []
-            for name, codec, default in members:
+            for name, codec, default in in_file:
                 found = value.get(name, _MISSING)
                 if found is _MISSING and default is _MISSING:
                     raise DamagedError(f"lacks {name}")
                 try:
-                    columns.append(repeat(default, count) if found is _MISSING else unfold(codec, found, count, room))
+                    columns.append(repeat(default, count) if found is _MISSING else unfold(codec, found, count, budget))
                 except DamagedError as error:
                     raise error.within(name) from None
             return map(cls, *columns)
@@ -322,11 +330,11 @@ def _one_of(codecs: list[Codec]) -> Codec:
     def split(values: Sequence[Any]) -> Any:
         return fold(of(values[0]), values)
 
-    def join(value: Any, count: int, room: ValueBudget) -> Iterable[Any]:
+    def join(value: Any, count: int, budget: ValueBudget) -> Iterable[Any]:
         joiner = joiners.get(type(value))
         if joiner is None:
             raise DamagedError("is of no type that it may have")
-        return joiner(value, count, room)
+        return joiner(value, count, budget)
 
     return Codec(write, read, object, tuple(readers), kind, split, join)
 
@@ -347,8 +355,8 @@ def _tuple_of(items: list[Codec], *, fixed: bool) -> Codec:
     def split(values: Sequence[Any]) -> Any:
         return {"of": [fold(item, each) for each in zip(*values, strict=True)]}
 
-    def join(value: Any, count: int, room: ValueBudget) -> Iterable[Any]:
-        columns = _array(value, lambda each: unfold(item, each, count, room))
+    def join(value: Any, count: int, budget: ValueBudget) -> Iterable[Any]:
+        columns = _array(value, lambda each: unfold(item, each, count, budget))
         if fixed and len(columns) != len(items):
             raise DamagedError(f"is no list of {len(items)}")
         return zip(*columns, strict=True) if columns else repeat((), count)

@@ -1,7 +1,7 @@
 """What differs between two jobs, or between one job and itself some time later.
 
 Ranks are matched by their MPI_COMM_WORLD and rank in it, and compared as their last samples have them. What one of the
-two jobs doesn't show is never said to have vanished: only what could be looked at in both is compared.
+two jobs doesn't show is never said to have vanished: only what could be read in both is compared.
 
 Addresses mean something within one process only. Where a rank is another process in the second job (the program was
 started anew), buffers and the handles of requests don't count.
@@ -21,8 +21,8 @@ from mqs_dll.job.changes import (
     JobDiff,
     OperationChange,
     RankName,
-    SightChange,
     StateChange,
+    VisibilityChange,
 )
 from mqs_dll.job.records import CallStack, Job, JobProcess
 from mqs_dll.job.snapshot import QUEUES, CommunicatorSnapshot, Hidden, QueueSnapshot
@@ -31,11 +31,11 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]+")
 
 
-Change = CallChange | CommunicatorChange | OperationChange | SightChange
+Change = CallChange | CommunicatorChange | OperationChange | VisibilityChange
 
 
 def compare(before: Job, after: Job) -> JobDiff:
-    """Return what differs in the second of two jobs. Processes whose rank nothing tells are left out."""
+    """Return what differs in the second of two jobs. Processes of unknown rank are left out."""
     first, second = _by_rank(before), _by_rank(after)
     names = sorted({*first, *second})
     both = [name for name in names if name in first and name in second]
@@ -47,7 +47,7 @@ def compare(before: Job, after: Job) -> JobDiff:
         calls=tuple(each for each in changes if isinstance(each, CallChange)),
         communicators=tuple(each for each in changes if isinstance(each, CommunicatorChange)),
         operations=tuple(each for each in changes if isinstance(each, OperationChange)),
-        sights=tuple(each for each in changes if isinstance(each, SightChange)),
+        visibility=tuple(each for each in changes if isinstance(each, VisibilityChange)),
         compared=tuple(compared),
         restarted=tuple(name for name in compared if not _is_same_process(first[name], second[name])),
     )
@@ -108,7 +108,7 @@ def _call_changes(
     if isinstance(before, Hidden) or isinstance(after, Hidden):
         reasons = [each.reason if isinstance(each, Hidden) else None for each in (before, after)]
         if not _say_the_same(*reasons):
-            yield SightChange(name, "the call stacks", None, *reasons)
+            yield VisibilityChange(name, "the call stacks", None, *reasons)
     elif before and after and _place(before[0]) != _place(after[0]):
         yield CallChange(name, _place(before[0]), _place(after[0]))
 
@@ -186,7 +186,7 @@ def _queue_changes(
 ) -> Iterator[Change]:
     obstacles = _obstacle(before), _obstacle(after)
     if not _say_the_same(*obstacles):
-        yield SightChange(name, QUEUES[before.queue], communicator, *obstacles)
+        yield VisibilityChange(name, QUEUES[before.queue], communicator, *obstacles)
     for was, now in _matched(before.operations, after.operations, same_process):
         unseen = obstacles[0] if was is None else obstacles[1] if now is None else None
         if unseen is None:
@@ -194,7 +194,7 @@ def _queue_changes(
 
 
 def _say_the_same(reason: str | None, other: str | None) -> bool:
-    """Tell whether two obstacles are one: PIDs, addresses and counts in them don't matter."""
+    """Return whether two obstacles are one: PIDs, addresses and counts in them don't matter."""
     if reason is None or other is None:
         return reason is other
     return _NUMBER.sub("", reason) == _NUMBER.sub("", other)
@@ -245,7 +245,7 @@ def _comparable(operation: Operation, same_process: bool) -> Operation:
 
 
 def _key(operation: Operation, same_process: bool) -> Hashable:
-    """Return what an operation is told from others by, however far it is."""
+    """Return what identifies an operation, however far it is."""
     return (
         operation.desired_local_rank,
         operation.desired_global_rank,

@@ -13,7 +13,7 @@ from mqs_dll.job.records import JobProcess, RankState
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
 MAX_RANKS = 1 << 24
-"""More than any job has: a process, or a file, that claims them tells nothing, and loops over ranks end."""
+"""More than any job has: a process, or a file, that claims them is not believed, and loops over ranks end."""
 
 MAX_MISSING = 1 << 17
 """Ranks of a job that nobody found and that are listed all the same: the size of MPI_COMM_WORLD may be nonsense, and a
@@ -23,7 +23,7 @@ _WORLD = b"MPI_COMM_WORLD"
 
 
 IS_ALONE = "has an MPI_COMM_WORLD of its own, as has"
-"""Why a process can't be told from another one that its launcher has started: each is rank 0 of 1."""
+"""Why a process can't be distinguished from another one that its launcher has started: each is rank 0 of 1."""
 
 
 class Obstacle(NamedTuple):
@@ -31,7 +31,7 @@ class Obstacle(NamedTuple):
 
     state: RankState
     why: str
-    way_out: str
+    remedy: str
     """Empty where nothing helps."""
 
 
@@ -44,7 +44,7 @@ def explain(error: MqsError) -> Obstacle:
     if isinstance(error, FinalizedError):
         return Obstacle(RankState.FINALIZED, str(error), "")
     hidden = Hidden.by(error)
-    return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.way_out)
+    return Obstacle(RankState.UNREADABLE, hidden.reason, hidden.remedy)
 
 
 def without_node(process: JobProcess) -> str:
@@ -69,7 +69,7 @@ def missing_ranks(worlds: Iterable[tuple[int | None, Container[int | None]]]) ->
 
 
 def world_rank(snapshot: Snapshot) -> int | None:
-    """Return the rank in MPI_COMM_WORLD as the process's memory has it, None where it doesn't tell."""
+    """Return the rank in MPI_COMM_WORLD as the process's memory has it, None where it isn't there."""
     rank = snapshot.global_rank
     if rank is None:  # a vendor's library
         named = [each.communicator for each in snapshot.communicators if each.communicator.name == _WORLD]
@@ -78,7 +78,7 @@ def world_rank(snapshot: Snapshot) -> int | None:
 
 
 def world_size(snapshot: Snapshot) -> int | None:
-    """Return the size of MPI_COMM_WORLD, which may have been renamed; None where nothing tells.
+    """Return the size of MPI_COMM_WORLD, which may have been renamed; None where it isn't known.
 
     It is the largest communicator whose local ranks are those of MPI_COMM_WORLD.
     """

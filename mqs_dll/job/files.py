@@ -19,12 +19,12 @@ _MAX_LINKS = 40
 
 
 def is_trusted(found: os.stat_result) -> bool:
-    """Tell whether a file or a folder belongs to us, or to root."""
+    """Return whether a file or a folder belongs to us, or to root."""
     return found.st_uid in (0, os.geteuid())
 
 
 def is_open(found: os.stat_result) -> bool:
-    """Tell whether its group, or everybody, may write to a file or a folder."""
+    """Return whether its group, or everybody, may write to a file or a folder."""
     return bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 

@@ -16,7 +16,7 @@ class FoundRank:
     world: int
     """Which MPI_COMM_WORLD it belongs to: 0 is what the launcher started, others were spawned, in order of start."""
     rank: int | None
-    """In its MPI_COMM_WORLD; None where only its memory can tell."""
+    """In its MPI_COMM_WORLD; None where only its memory has it."""
     pid: int
     """On ``host``; 0 where it isn't known."""
     program: str
@@ -26,7 +26,7 @@ class FoundRank:
     """None for a rank that is to be read; else what is known without."""
     why: str = ""
     """A sentence: what is in the way of reading it; empty where nothing is."""
-    way_out: str = ""
+    remedy: str = ""
     """What to do about that; empty where nothing helps."""
     started: int | None = None
     """When the process was started (proc.Stat): the number may be another's by the time it is read. None where that
@@ -40,7 +40,7 @@ class FoundWorld:
     size: int | None
     """As the launcher says; None where it doesn't."""
     here: bool
-    """Whether the launcher started all of it on this machine, or on those that were looked at, as far as it says."""
+    """Whether the launcher started all of it on this machine, or on those that were searched, as far as it says."""
     key: str = field(default="", compare=False)
     """What its parts on all machines have in common."""
     local: int | None = field(default=None, compare=False)
@@ -77,10 +77,10 @@ class FoundJob:
     slurm: str = ""
     """The number of the Slurm job that its ranks belong to, empty where they belong to none."""
     nodes: tuple[str, ...] = ()
-    """Of a job that was put together from several machines: the names of those that were looked at."""
+    """Of a job that was put together from several machines: the names of those that were searched."""
     lost: tuple[str, ...] = ()
-    """Sentences: which machines of it could not be looked at, and why."""
-    way_out: str = ""
+    """Sentences: which machines of it could not be searched, and why."""
+    remedy: str = ""
     """What to do about that; empty where nothing helps."""
 
     @property

@@ -1,4 +1,4 @@
-"""How much memory JSON takes when it is read, told before it is: a short text can stand for much.
+"""How much memory JSON will take when it is read: a short text can stand for much.
 
 A byte of "[[[[" becomes an object of 56 bytes, and one of "{}," of 64 and more. So the marks of a text are counted,
 which takes a thousandth of the time, and what would be too large is refused before Python makes anything of it.

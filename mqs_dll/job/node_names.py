@@ -48,7 +48,7 @@ def _numbers(found: set[int], width: int, most: int | None) -> str:
 
 
 def several(job: Job) -> bool:
-    """Tell whether the processes of a job run on several nodes, as far as that is known."""
+    """Return whether the processes of a job run on several nodes, as far as that is known."""
     return len({process.host for process in job.processes if process.host}) > 1
 
 

@@ -13,7 +13,7 @@ LIVE, CORE_FILES, GDB = "live", "core files", "gdb"
 
 
 class RankState(Enum):
-    """What became of a rank when it was looked at."""
+    """What became of a rank when it was to be read."""
 
     READ = "read"
     NOT_INITIALIZED = "before MPI_Init"
@@ -38,7 +38,7 @@ class Frame:
     """One function that a thread is in."""
 
     function: str
-    """Empty where no symbol tells."""
+    """Empty where no symbol is known."""
     module: str
     """The base name of the program or library that it lies in, of a Python frame the Python module's file."""
     file: str | None
@@ -47,8 +47,8 @@ class Frame:
     language: Language = Language.NATIVE
 
 
-class Witness(Enum):
-    """Who says what an argument of an MPI call is."""
+class ArgumentEvidence(Enum):
+    """Where an argument of an MPI call is known from."""
 
     CALLEE = "kept by the MPI"
     CALLER = "computed by the caller"
@@ -57,13 +57,13 @@ class Witness(Enum):
 
 
 class Argument(NamedTuple):
-    """An argument of the MPI call that a thread is in, as machine code, registers and stack tell it."""
+    """An argument of the MPI call that a thread is in, as machine code, registers and stack have it."""
 
     name: str
     """Of the parameter, as the MPI standard's C binding has it: "source", "tag", "comm"."""
     value: int
     """As C has it: an int is signed, a pointer is not; a handle is 4 bytes in MPICH, a pointer in Open MPI."""
-    witness: Witness
+    evidence: ArgumentEvidence
     reread: bool = False
     """Whether it rests on memory that was read after the stop, when the call's frame was still as it had been."""
     called: str = ""
@@ -85,7 +85,7 @@ class Lock:
     pid: int
     """The process that holds it, on the same machine."""
     thread: int = 0
-    """The thread of that process; 0 where the kernel doesn't tell."""
+    """The thread of that process; 0 where the kernel doesn't report it."""
     name: str = ""
     """The process's name; empty for one of the same process."""
 
@@ -99,9 +99,9 @@ class CallStack:
     call: str | None
     """The MPI function that the program called, like "MPI_Recv" (never "PMPI_Recv"); None outside MPI."""
     caller: Frame | None
-    """The program's own innermost frame: where it called MPI, or is outside MPI. None where it can't be told."""
+    """The program's own innermost frame: where it called MPI, or is outside MPI. None where it can't be determined."""
     python: Frame | None
-    """The innermost Python line that isn't mpi4py's; None in a program without Python, or where it can't be told."""
+    """The innermost Python line that isn't mpi4py's; None in a program without Python, or where it isn't known."""
     frames: tuple[Frame, ...]
     """Innermost first; as far as the stack could be followed."""
     fingerprint: str
@@ -109,7 +109,7 @@ class CallStack:
     program went on between them; empty where it could not be taken."""
     call_frame: tuple[int, int] | None = None
     """Address and size in bytes of the MPI call's own frame, up to its return address: it stays as it is as long as the
-    call lasts. None outside MPI, or where it can't be told."""
+    call lasts. None outside MPI, or where it can't be determined."""
     arguments: tuple[Argument, ...] = ()
     """What is known of the call's arguments, in their order; one that is missing is unknown."""
     callback: Frame | None = None
@@ -163,8 +163,8 @@ class Sample:
     snapshot: Snapshot
     stacks: tuple[CallStack, ...] | Hidden
     """The main thread's first, then those of other threads that are inside MPI, then those of threads outside MPI that
-    might call it, one for each place. Hidden where they can't be told, or weren't asked for."""
-    went_on: bool = False
+    might call it, one for each place. Hidden where they can't be determined, or weren't asked for."""
+    progressed: bool = False
     """Whether the rank was seen to go on since the sample before, while it ran: the frame of an MPI call that it was in
     then changed meanwhile. False also where nobody could watch."""
     watched: bool = False
@@ -204,7 +204,7 @@ def in_mpi(stacks: tuple[CallStack, ...]) -> tuple[CallStack, ...]:
 
 
 Identity = tuple[int, str, int, int | None]
-"""What tells a process from the others of its job: world, host, PID, rank."""
+"""What identifies a process among the others of its job: world, host, PID, rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class JobProcess:
     world: int
     """Which MPI_COMM_WORLD it belongs to: 0 is what the launcher started, others were spawned."""
     rank: int | None
-    """In its MPI_COMM_WORLD; None where nothing tells."""
+    """In its MPI_COMM_WORLD; None where it isn't known."""
     host: str
     pid: int
     """0 where it was never seen: a rank that must have been there, because MPI_COMM_WORLD has it."""
@@ -223,7 +223,7 @@ class JobProcess:
     state: RankState
     why: str
     """A sentence: what is in the way of reading it, empty where nothing is."""
-    way_out: str
+    remedy: str
     """What to do about that; empty where nothing helps."""
     samples: tuple[Sample, ...]
     """Oldest first; empty unless it was read."""
@@ -231,7 +231,7 @@ class JobProcess:
     """Oldest first; empty unless it is before the end of MPI_Init."""
     test: str = ""
     """The test that it is in, as pytest has it in PYTEST_CURRENT_TEST: "tests/test_halo.py::test_swap (call)"."""
-    passes: bool = False
+    transient: bool = False
     """Whether the next sample may well show what the last one could not read: its memory contradicted itself, as
     it does while a call changes it."""
 
@@ -258,7 +258,7 @@ class Job:
     """Its PID."""
     stopped: bool
     """Whether the ranks stood still while they were read; else what they say may not fit together."""
-    pause: float
+    stop_time: float
     """Seconds for which the job stood still, the longest of all samples."""
     interval: float
     """Seconds between two samples; 0 with one."""
@@ -268,9 +268,9 @@ class Job:
     """By world, then by rank. Places in it are how verdicts name processes."""
     counted: bool = True
     """Whether the kernel was asked to count who leaves an MPI call between two samples; False with --no-count."""
-    apart: float = 0.0
+    stop_skew: float = 0.0
     """Seconds from the order to stop until the ranks of the last machine stood, the longest of all samples: no two
-    ranks were stopped further apart. 0 where one machine was read."""
+    ranks have a larger stop skew. 0 where one machine was read."""
 
     launcher_waits: str = ""
     """What its launcher waits for though all ranks have exited: the end of a sentence; empty where nothing is seen."""

@@ -25,9 +25,22 @@ from mqs_dll.job.records import Frame, Job, JobProcess, RankState
 from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.job.snapshot import QueueSnapshot
 
-VERSION = 1
+VERSION = 2
 FORMAT = f"mqs-job/{VERSION}"
 """Changes with every change of the records: a saved job is read whole, or not at all."""
+
+_OLD_NAMES = {
+    1: {
+        "evidence": "witness",
+        "progressed": "went_on",
+        "remedy": "way_out",
+        "reported": "told",
+        "stop_skew": "apart",
+        "stop_time": "pause",
+        "transient": "passes",
+    }
+}
+"""For each older format that can still be read: fields of the records, and what it calls them."""
 
 LARGEST = 1 << 29
 """Bytes of JSON that are read: a hundred thousand ranks need less, and a gzip bomb would fill the memory."""
@@ -56,7 +69,7 @@ _QUEUES = list(Queue)
 
 _STANDARD_STREAM = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
-_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"mqs-job/(\d{1,9})"')
+_START = re.compile(rb'\s*\{\s*"format"\s*:\s*"mqs-job/(\d{1,9})"')
 
 
 # ---------------------------------------------------------------- writing
@@ -111,12 +124,12 @@ def from_bytes(content: bytes | bytearray, path: str) -> Job:
     Raises:
         SavedFileError: it is no such content.
     """
-    _check_format(content, path)
+    version = _check_format(content, path)
     try:
         if len(content) * json_memory.MAX_GROWTH > min(_MAX_MEMORY, json_memory.left()):
             _check_room(json_memory.check(content, _MAX_MEMORY), path)
         with garbage_left_alone():
-            job = _from_document(json.loads(content, parse_constant=refuse_constant))
+            job = _from_document(json.loads(content, parse_constant=refuse_constant), version)
     except MemoryError as error:
         raise SavedFileError(f"{path} needs more memory than there is") from error
     except RecursionError as error:
@@ -128,18 +141,18 @@ def from_bytes(content: bytes | bytearray, path: str) -> Job:
     return job
 
 
-def codecs() -> Codecs:
+def codecs(version: int = VERSION) -> Codecs:
     """Return what jobs are written and read with; those that are read one after the other may share it."""
-    return Codecs(_SHARED)
+    return Codecs(_SHARED, _OLD_NAMES.get(version, {}))
 
 
-def _from_document(document: Any) -> Job:
+def _from_document(document: Any, version: int) -> Job:
     """Return the job that to_bytes() wrote, in terms of JSON.
 
     Raises:
         DamagedError: it is no such document.
     """
-    used = codecs()
+    used = codecs(version)
     if type(document) is not dict or document.keys() != {"format", "job", *used.tables}:
         raise DamagedError("it has other parts than a saved job has")
     for name, table in used.tables.items():
@@ -158,7 +171,7 @@ def _read(path: str) -> bytearray:
 
 
 def _read_stream(file: io.BufferedReader, path: str) -> bytearray:
-    """Return at most LARGEST bytes, and those only when they begin as they should: the rest may be a bomb."""
+    """Return at most LARGEST bytes, and those only when they start as they should: the rest may be a bomb."""
     packed = _Counted(file)
     is_packed = file.peek(2)[:2] == _GZIP_MAGIC
     stream = gzip.GzipFile(fileobj=packed) if is_packed else file
@@ -193,7 +206,7 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what a buffer has room for."""
+        """Read as many bytes as a buffer takes."""
         read = self._file.readinto(buffer)
         self.size += read
         return read
@@ -207,15 +220,21 @@ def _check_room(size: int, path: str) -> None:
         )
 
 
-def _check_format(content: bytes | bytearray, path: str) -> None:
-    beginning = _BEGINNING.match(content)
-    if beginning is None:
-        raise SavedFileError(f"{path} is no saved job: it doesn't begin with its format, {FORMAT}")
-    version = int(beginning.group(1))
+def _check_format(content: bytes | bytearray, path: str) -> int:
+    """Return the version of the format in which a job was saved.
+
+    Raises:
+        SavedFileError: it is no saved job, or of a version that can't be read.
+    """
+    start = _START.match(content)
+    if start is None:
+        raise SavedFileError(f"{path} is no saved job: it doesn't start with its format, {FORMAT}")
+    version = int(start.group(1))
     if version > VERSION:
         raise SavedFileError(f"{path} was saved by a newer libmqs, as mqs-job/{version}; this one reads {FORMAT}")
-    if version < VERSION:
+    if version != VERSION and version not in _OLD_NAMES:
         raise SavedFileError(f"{path} is of the format mqs-job/{version}; this libmqs reads {FORMAT}")
+    return version
 
 
 def refuse_constant(name: str) -> NoReturn:

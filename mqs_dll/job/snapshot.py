@@ -24,16 +24,16 @@ QUEUES = {Queue.SENDS: "sends", Queue.RECEIVES: "receives", Queue.UNEXPECTED: "u
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Stands where something couldn't be looked at: never to be shown as empty."""
+    """Stands where something couldn't be read: never to be shown as empty."""
 
     reason: str
-    way_out: str = ""
+    remedy: str = ""
     """What to do to see it; empty where nothing helps, or where a library said it in the reason alone."""
 
     @classmethod
     def by(cls, error: MqsError) -> Hidden:
         """Return what an error hides."""
-        return cls(str(error), error.way_out if isinstance(error, NoInformation) else error.help)
+        return cls(str(error), error.remedy if isinstance(error, NoInformation) else error.help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class QueueSnapshot:
     """Set when the queue can't be seen at all."""
     broken: str | None = None
     """Set when the list breaks off after ``operations``: what happened there."""
-    way_out: str = ""
+    remedy: str = ""
     """What to do to see the rest; empty where nothing helps."""
 
 
@@ -59,20 +59,20 @@ class CommunicatorSnapshot:
     """The MPI_COMM_WORLD ranks of its local group."""
     queues: tuple[QueueSnapshot, ...]
     """In the order of abi.Queue: sends, receives, unexpected messages."""
-    told: Label | None = None
-    """What libmqs tells of its name beyond the field; None where the field says it all, or is all there is."""
+    reported: Label | None = None
+    """What libmqs reports of its name beyond the field; None where the field says it all, or is all there is."""
     handle: int = 0
     """Its MPI_Comm, as the program has it; 0 where it isn't known."""
 
     @property
     def label(self) -> Label:
         """What it is called."""
-        return self.told or read_marks(self.communicator.name)
+        return self.reported or read_marks(self.communicator.name)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreView:
-    """What only the Python core tells; a part that wasn't asked for is None."""
+    """What only the Python core reports; a part that wasn't asked for is None."""
 
     layouts: tuple[LayoutOrigin, ...] | None = None
     windows: tuple[Window, ...] | Hidden | None = None
@@ -88,7 +88,7 @@ class CoreView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that an MQS library told about one process in one stop."""
+    """Everything that an MQS library reported about one process in one stop."""
 
     pid: int
     program: str
@@ -103,7 +103,7 @@ class Snapshot:
     """The rank in MPI_COMM_WORLD, None when the library doesn't know."""
     communicators: tuple[CommunicatorSnapshot, ...]
     core: CoreView
-    pause: float
+    stop_time: float
     """Seconds for which the process stood still."""
     reads: int
     bytes_read: int
@@ -117,11 +117,11 @@ class Snapshot:
 
 
 def is_note(queue: Queue, operation: Operation) -> bool:
-    """Tell whether an entry of the unexpected queue is no message, but text that counts some."""
+    """Return whether an entry of the unexpected queue is no message, but text that counts some."""
     numbers = (operation.desired_tag, operation.desired_length, operation.actual_tag, operation.actual_length)
     return queue is Queue.UNEXPECTED and all(number == UNKNOWN for number in numbers)
 
 
 def leaves_peer_open(queue: Queue, operation: Operation) -> bool:
-    """Tell MPI_ANY_SOURCE from a source that isn't known: a receive of which even the tag isn't known lost both."""
+    """Return whether a peer of -1 is MPI_ANY_SOURCE: a receive of which even the tag isn't known lost both."""
     return queue is Queue.RECEIVES and (operation.tag_wild or operation.desired_tag != UNKNOWN)

@@ -24,8 +24,8 @@ _new = ffi.new
 _buffer = ffi.buffer
 _NULL = ffi.NULL
 
-ROOM_FOR_SIZES = 8
-"""Structs' worth of room: other headers with the same revision have more sizes than ours, Open MPI's two more."""
+SIZES_CAPACITY = 8
+"""In structs: other headers with the same revision have more sizes than ours, Open MPI's two more."""
 
 
 # ---------------------------------------------------------------- the debugger's callbacks
@@ -68,15 +68,15 @@ class DebuggerImage:
         return offset if offset >= 0 else None
 
     def type_size(self, handle: TypeHandle) -> int | None:
-        """Return the size in bytes of a type, or None where the debugger can't tell."""
+        """Return the size in bytes of a type, or None where the debugger doesn't know it."""
         size = self._sizeof(handle) if self._sizeof else 0
         return size if size > 0 else None
 
     def type_sizes(self, process: Any) -> TypeSizes:
         """Return the sizes of the C types of a process that runs this image."""
-        room = _new("mqs_target_type_sizes[]", ROOM_FOR_SIZES)
-        self._get_type_sizes(process, room)
-        sizes = room[0]
+        sizes_of = _new("mqs_target_type_sizes[]", SIZES_CAPACITY)
+        self._get_type_sizes(process, sizes_of)
+        sizes = sizes_of[0]
         return TypeSizes(sizes.short_size, sizes.int_size, sizes.long_size, sizes.long_long_size, sizes.pointer_size)
 
 
@@ -135,8 +135,8 @@ class _Log:
 
 _service = Service(_Log())
 _messages: dict[int, Any] = {}
-"""Of each token what the debugger was last told of it, which it may still look at."""
-_handed_out: deque[Any] = deque(maxlen=1000)  # strings that the debugger may still look at
+"""By token: the last message about it, which the debugger may still read."""
+_handed_out: deque[Any] = deque(maxlen=1000)  # strings that the debugger may still read
 
 
 def _c_string(text: str) -> Any:
@@ -192,7 +192,7 @@ def _tell(token: int, message: Any, ask: Callable[[int], str]) -> None:
 
 @_answers
 def mqspy_setup_image(image: Any, callbacks: Any, token: Any) -> int:
-    """Begin with an image; set ``*token`` to the name that further calls use."""
+    """Start with an image; set ``*token`` to the name that further calls use."""
     token[0] = _service.setup_image(DebuggerImage(image, callbacks))
     return OK
 
@@ -217,7 +217,7 @@ def mqspy_destroy_image(token: int) -> int:
 
 @_answers
 def mqspy_setup_process(image_token: int, process: Any, callbacks: Any, token: Any) -> int:
-    """Begin with a process; set ``*token`` to the name that further calls use."""
+    """Start with a process; set ``*token`` to the name that further calls use."""
     image = cast(DebuggerImage, _service.image_of(image_token))
     token[0] = _service.setup_process(image_token, DebuggerProcess(process, callbacks, image))
     return OK
@@ -250,7 +250,7 @@ def mqspy_get_global_rank(token: int, rank: Any) -> int:
 
 @_answers
 def mqspy_update_communicator_list(token: int) -> int:
-    """Read the communicators anew."""
+    """Read the communicators again."""
     _service.update_communicator_list(token)
     return OK
 
@@ -291,7 +291,7 @@ def mqspy_next_communicator(token: int) -> int:
 
 @_answers
 def mqspy_setup_operation_iterator(token: int, queue: int) -> int:
-    """Begin to list a queue of the communicator under the cursor."""
+    """Start to list a queue of the communicator under the cursor."""
     _service.setup_operation_iterator(token, queue)
     return OK
 
@@ -302,7 +302,7 @@ def mqspy_next_operation(token: int, operation: Any) -> int:
     return _fill(operation, _service.next_operation(token))
 
 
-# cffi prints when C calls a function that has no Python: csrc/exports.c is told that it may call when all have.
+# cffi prints when C calls a function that has no Python: csrc/exports.c is notified that it may call when all have.
 if missing := {name for name in dir(lib) if name.startswith("mqspy_")} - _attached:
     raise StartError(f"nothing is attached to {', '.join(sorted(missing))}")
 lib.mqsc_glue_is_ready()

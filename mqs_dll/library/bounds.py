@@ -39,13 +39,13 @@ class Budget:
     """What is left to one call."""
 
     def __init__(self) -> None:
-        """Begin with all of it."""
+        """Initialize with all of it."""
         self.excesses = 0
         """How often a call was refused something."""
-        self.begin()
+        self.start()
 
-    def begin(self) -> None:
-        """Begin a call: it may do as much as any."""
+    def start(self) -> None:
+        """Start a call: it may do as much as any."""
         self._left = MAX_STEPS
         self._made = 0
         self._blocks = -1
@@ -91,7 +91,7 @@ class Budget:
 
     @property
     def made(self) -> int:
-        """About how many objects this call has made, so far as it looked."""
+        """About how many objects this call has made, as far as it counted."""
         return self._made if self._blocks < 0 else max(self._made, sys.getallocatedblocks() - self._blocks)
 
     def _look_at_clock(self) -> None:

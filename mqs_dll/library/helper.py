@@ -132,7 +132,7 @@ class HelperImage:
         return offset if offset >= 0 else None
 
     def type_size(self, handle: TypeHandle) -> int | None:
-        """Return the size in bytes of a type, or None where the debugger can't tell."""
+        """Return the size in bytes of a type, or None where the debugger doesn't know it."""
         size = self.channel.ask(What.TYPE_SIZE, self.number, handle).code
         return size if size > 0 else None
 

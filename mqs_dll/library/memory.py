@@ -83,10 +83,10 @@ class Memory:
         """Bytes of it."""
         self._in_sweep = False
         self._excesses = 0
-        """How many calls had done more than they may when this sweep began."""
+        """How many calls had done more than they may when this sweep started."""
         self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
         self._unreadable: set[int] = set()
-        """Numbers of pages of which nothing can be read: many words look like the same wild pointer."""
+        """Numbers of pages of which nothing can be read: many words resemble the same wild pointer."""
         self.cache: dict[Hashable, Any] = {}
         """What methods that are ``cached_per_sweep`` have returned, by their object, the method and its arguments."""
 
@@ -95,12 +95,12 @@ class Memory:
         """How often a call did more than it may, or tried to; a walker may have gone on without what was refused."""
         return self._budget.excesses
 
-    def begin(self) -> None:
-        """Begin a call: it may do as much as any. What calls before it have left is dropped where that is much."""
+    def start(self) -> None:
+        """Start a call: it may do as much as any. What calls before it have left is dropped where that is much."""
         self._kept += self._budget.made
         if self._kept > MAX_OBJECTS // 2 or self._fetched > MAX_KEPT:
             self._drop()
-        self._budget.begin()
+        self._budget.start()
 
     def forget(self) -> None:
         """Drop all that was read, and what was made of it: the process may have run."""
@@ -108,7 +108,7 @@ class Memory:
         self._drop()
 
     def revalidate(self) -> None:
-        """Begin a sweep: the process may have run since the last one.
+        """Start a sweep: the process may have run since the last one.
 
         What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
         differs, or where it would be too much, all is dropped but what was just fetched. What cut a call off, in the
@@ -134,7 +134,7 @@ class Memory:
         self._in_sweep = True
 
     def distrust(self) -> None:
-        """Have the next sweep begin with nothing: a call was cut off, and what it left may be half of something."""
+        """Have the next sweep start with nothing: a call was cut off, and what it left may be half of something."""
         self._in_sweep = False
 
     def _is_unchanged(self, address: int, size: int, data: bytes | None) -> bool:
@@ -151,7 +151,7 @@ class Memory:
         self.cache = {}  # a new one: an iterator that was left alone may still add to the old one
 
     def locate(self, address: int, size: int) -> tuple[bytes, int]:
-        """Return a buffer and the offset in it where the ``size`` bytes at ``address`` begin.
+        """Return a buffer and the offset in it where the ``size`` bytes at ``address`` start.
 
         Raises:
             TargetReadError: any of the bytes can't be read.
@@ -170,7 +170,7 @@ class Memory:
         return data, address - base
 
     def prefetch(self, addresses: Iterable[int], size: int) -> None:
-        """Fetch ``size`` bytes at each address and nothing around them, for what lies far apart and is small.
+        """Fetch ``size`` bytes at each address and nothing around them, for small things at distant addresses.
 
         Raises:
             TargetReadError: any of the bytes can't be read.
@@ -293,7 +293,7 @@ class Memory:
         return b"".join(pieces), address
 
     def _around(self, address: int, size: int) -> Iterator[tuple[int, int]]:
-        """Yield what to fetch for a range, one if the other can't be: its begin and its end.
+        """Yield what to fetch for a range, one if the other can't be: its start and its end.
 
         Whoever needs the block behind two that were fetched needs the next one, too: objects lie in the order in which
         they were made. So each such fetch is twice as large as the one before it, up to what is known already.
@@ -344,7 +344,7 @@ Result = TypeVar("Result")
 def cached_per_sweep(
     method: Callable[Concatenate[ReaderT, Params], Result],
 ) -> Callable[Concatenate[ReaderT, Params], Result]:
-    """Make a method's answer hold for one sweep: it is worked out once, until the memory is told to ``forget``.
+    """Make a method's answer hold for one sweep: it is worked out once, until the memory's ``forget`` is called.
 
     For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not cached, nor
     is what was worked out without something that the call was no longer allowed to read: the next call is.

@@ -80,7 +80,7 @@ class Service:
     """All that a debugger has set up."""
 
     def __init__(self, log: Log, first_token: int = FIRST_TOKEN) -> None:
-        """Begin with nothing.
+        """Initialize with nothing.
 
         Args:
             log: where failures and layouts are written down.
@@ -116,7 +116,7 @@ class Service:
     # ------------------------------------------------------------ images
 
     def setup_image(self, image: TargetImage) -> int:
-        """Begin with an image; return the name that further calls use."""
+        """Start with an image; return the name that further calls use."""
         token = next(self._tokens)
         self._images[token] = image, self._library.setup_image(image)
         return token
@@ -138,7 +138,7 @@ class Service:
     # ------------------------------------------------------------ processes
 
     def setup_process(self, image_token: int, process: TargetProcess) -> int:
-        """Begin with a process; return the name that further calls use."""
+        """Start with a process; return the name that further calls use."""
         queues = self._images[image_token][1].setup_process(process)
         token = next(self._tokens)
         self._processes[token] = queues
@@ -166,7 +166,7 @@ class Service:
     # ------------------------------------------------------------ communicators
 
     def update_communicator_list(self, token: int) -> None:
-        """Read the communicators anew."""
+        """Read the communicators again."""
         self._processes[token].update_communicator_list()
 
     def setup_communicator_iterator(self, token: int) -> None:
@@ -204,7 +204,7 @@ class Service:
     # ------------------------------------------------------------ operations
 
     def setup_operation_iterator(self, token: int, queue: int) -> None:
-        """Begin to list a queue of the communicator under the cursor."""
+        """Start to list a queue of the communicator under the cursor."""
         self._processes[token].setup_operation_iterator(_QUEUES[queue])
 
     def next_operation(self, token: int) -> bytes | None:

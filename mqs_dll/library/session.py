@@ -68,7 +68,7 @@ class Library:
     """libmqs itself, in Python."""
 
     def __init__(self, *, show_internal: bool = False) -> None:
-        """Begin.
+        """Initialize.
 
         Args:
             show_internal: list also the communicators that the MPI keeps for itself, marked in their names.
@@ -80,7 +80,7 @@ class Library:
         return f"libmqs {__version__} (Python {sys.version.split()[0]})"
 
     def setup_image(self, image: TargetImage) -> ImageSession:
-        """Begin to work with an image; asks nothing of it yet."""
+        """Start to work with an image; asks nothing of it yet."""
         return ImageSession(image, self._show_internal)
 
 
@@ -91,8 +91,8 @@ class _BaseSession:
         self.lock = threading.RLock()
         self.closed = False
 
-    def begin(self) -> None:
-        """Begin a call: what an earlier one did doesn't count any more."""
+    def start(self) -> None:
+        """Start a call: what an earlier one did doesn't count any more."""
 
     def cut_off(self) -> None:
         """Expect that a call has left something half done."""
@@ -114,7 +114,7 @@ def _call(
             try:
                 if self.closed:
                     raise BadCallError(f"{method.__name__} was called after the session's end")
-                self.begin()
+                self.start()
                 return method(self, *args, **kwargs)
             except TooMuchError:
                 self.cut_off()
@@ -169,7 +169,7 @@ class ImageSession(_BaseSession):
 
     @_call
     def setup_process(self, process: TargetProcess) -> ProcessSession:
-        """Begin to work with a process that runs this image; reads nothing of it yet."""
+        """Start to work with a process that runs this image; reads nothing of it yet."""
         return ProcessSession(self, process, self._show_internal)
 
     @_call
@@ -194,13 +194,13 @@ class ProcessSession(_BaseSession):
         self._failure: MqsError | None = None
         self._listed: set[tuple[int, Queue]] = set()
 
-    def begin(self) -> None:
-        """Begin a call: it may read as much as any."""
+    def start(self) -> None:
+        """Start a call: it may read as much as any."""
         if self._memory is not None:
-            self._memory.begin()
+            self._memory.start()
 
     def cut_off(self) -> None:
-        """Have the next sweep begin with nothing of this one."""
+        """Have the next sweep start with nothing of this one."""
         if self._memory is not None:
             self._memory.distrust()
 
@@ -246,7 +246,7 @@ class ProcessSession(_BaseSession):
 
     @_call
     def recognise(self) -> Recognition:
-        """Return what the MPI tells of itself before any of its objects is believed."""
+        """Return what is known of the MPI before any of its objects is believed."""
         return self._image.need_adapter().recognise(self._process.image, Memory(self._process))
 
     @_call
@@ -256,13 +256,13 @@ class ProcessSession(_BaseSession):
 
     @_call
     def windows(self) -> list[Window]:
-        """Return the one-sided windows that are alive, read anew."""
+        """Return the one-sided windows that are alive, read again."""
         self._forget()
         return self._attach().windows()
 
     @_call
     def datatypes(self) -> list[Datatype]:
-        """Return the datatypes that pending operations use, read anew."""
+        """Return the datatypes that pending operations use, read again."""
         self._forget()
         return self._attach().datatypes()
 
@@ -277,7 +277,7 @@ class ProcessSession(_BaseSession):
 
     @_call
     def update_communicator_list(self) -> None:
-        """Read the communicators anew; the cursor is on none of them until the iterator is set up."""
+        """Read the communicators again; the cursor is on none of them until the iterator is set up."""
         self._cursor = self._operations = self._entries = None
         self._revalidate()
         mpi = self._attach()
@@ -316,7 +316,7 @@ class ProcessSession(_BaseSession):
 
     @_call
     def get_comm_label(self) -> Label:
-        """Return what the communicator under the cursor is called, taken apart."""
+        """Return the parts of the name of the communicator under the cursor."""
         return self._need_current().label
 
     @_call
@@ -344,10 +344,10 @@ class ProcessSession(_BaseSession):
 
     @_call
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin to list one queue of the communicator under the cursor.
+        """Start to list one queue of the communicator under the cursor.
 
         What was read of the process is kept for one sweep over all queues: setting up the same queue of the same
-        communicator again begins a new one, since the process may have run in between.
+        communicator again starts a new one, since the process may have run in between.
 
         Raises:
             NoInformation: the queue can't be seen in this process.
@@ -393,7 +393,7 @@ class ProcessSession(_BaseSession):
 
     @contextmanager
     def _nothing_kept_of_failures(self) -> Iterator[None]:
-        """Have what failed read all anew when it is called again: the process may have been amid a change."""
+        """Make the next call read everything again after a failure: the process may have been amid a change."""
         try:
             yield
         except BaseException:

@@ -47,7 +47,7 @@ COLUMNS = (
 
 _KINDS = {Queue.SENDS: "send", Queue.RECEIVES: "receive", Queue.UNEXPECTED: "message"}
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What spreadsheets begin a formula with; they read the full-width forms alike."""
+"""What spreadsheets start a formula with; they read the full-width forms alike."""
 
 _ANY = "any"
 _NOT_KNOWN = ""

@@ -1,4 +1,4 @@
-"""What differs between two jobs, for machines: the document that diff-schema-1.json describes, one entry per rank."""
+"""What differs between two jobs, for machines: the document that diff-schema-2.json describes, one entry per rank."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mqs_dll.job.changes import (
     CommunicatorChange,
     JobDiff,
     OperationChange,
-    SightChange,
     StateChange,
+    VisibilityChange,
 )
 from mqs_dll.report.fields import members, number_to_json, plain
 
-SCHEMA = "mqs-diff/1"
+SCHEMA = "mqs-diff/2"
 """Changes with every change that could break a reader; additions don't."""
 
-_Change = StateChange | CallChange | CommunicatorChange | OperationChange | SightChange
+_Change = StateChange | CallChange | CommunicatorChange | OperationChange | VisibilityChange
 
 
 def render(diff: JobDiff) -> str:
@@ -35,7 +35,7 @@ def to_json(diff: JobDiff) -> dict[str, Any]:
         "calls": [_change(each) for each in diff.calls],
         "communicators": [_change(each) | {"unique_id": number_to_json(each.unique_id)} for each in diff.communicators],
         "operations": [_change(each) for each in diff.operations],
-        "sights": [_change(each) for each in diff.sights],
+        "visibility": [_change(each) for each in diff.visibility],
     }
 
 

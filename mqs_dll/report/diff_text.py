@@ -14,8 +14,8 @@ from mqs_dll.job.changes import (
     JobDiff,
     OperationChange,
     RankName,
-    SightChange,
     StateChange,
+    VisibilityChange,
 )
 from mqs_dll.job.ranges import rank_words
 from mqs_dll.job.shared import grouped
@@ -67,7 +67,7 @@ def _sections(diff: JobDiff) -> Iterator[RenderableType]:
     )
     yield from _section("Communicators", ((each.rank, _communicator_words(each)) for each in diff.communicators))
     yield from _operations(diff.operations)
-    yield from _section("What can be seen", ((each.rank, _sight_words(each)) for each in diff.sights))
+    yield from _section("What can be seen", ((each.rank, _visibility_words(each)) for each in diff.visibility))
 
 
 def _section(title: str, lines: Iterable[tuple[RankName, str]]) -> Iterator[RenderableType]:
@@ -107,7 +107,7 @@ def _communicator_words(change: CommunicatorChange) -> str:
     return f'"{printable(change.before)}" (id {change.unique_id:#x}) is named "{printable(change.after)}" now'
 
 
-def _sight_words(change: SightChange) -> str:
+def _visibility_words(change: VisibilityChange) -> str:
     what = change.what if change.communicator is None else f'{change.what} on "{printable(change.communicator)}"'
     if change.after is None:
         return f"{what}: can be seen now; before: {visible(change.before or '')}"
@@ -126,7 +126,7 @@ def _operations(changes: Iterable[OperationChange]) -> Iterator[RenderableType]:
 
 
 def _likeness(change: OperationChange) -> Hashable:
-    """Return what operations have in common that stand in one line: the words about them but for ranks and peers."""
+    """Return what operations have in common that stand in one line: the words about them without ranks and peers."""
     known = _known(change)
     return (
         change.rank.world,

@@ -78,7 +78,7 @@ def _statements(drawn: Picture, verdict: Verdict) -> Iterator[str]:
 
 
 def _direction(drawn: Picture) -> str:
-    """Return where arrows go: to the right, which leaves room for labels, but down where that would be too long."""
+    """Return where arrows go: to the right, which leaves space for labels, but down where that would be too long."""
     rows = rows_of_boxes(len(drawn.nodes), [Edge(arrow.source, arrow.target, (0, 0)) for arrow in drawn.arrows])
     return "TB" if len({*rows}) > _MAX_COLUMNS else "LR"
 

@@ -121,7 +121,7 @@ class _Box:
 
     @staticmethod
     def of(node: Node) -> _Box:
-        """Return the text of a node in lines, and what room it needs."""
+        """Return the text of a node in lines, and the space that it needs."""
         title = folded(node.title, 30)
         lines = [part for line in node.lines for part in folded(line, 30)]
         width, height = size_of([*title, *lines])

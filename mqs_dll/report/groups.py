@@ -35,7 +35,7 @@ _MAX_ALONE = 24
 def groups(ranks: Sequence[RankView], verdict: Verdict) -> list[tuple[int, ...]]:
     """Return a job's processes in few groups, in the order of their first ones.
 
-    What tells processes apart is taken one after the other, the weightiest first, as long as the groups stay few.
+    What distinguishes processes is taken one after the other, the weightiest first, as long as the groups stay few.
     """
     group_of = _numbered(_alone(ranks, verdict))
     if len(ranks) <= SMALL_JOB:
@@ -71,11 +71,11 @@ def _all_of(ranks: Sequence[RankView], verdict: Verdict) -> Iterable[Hashable]:
 
 
 Trait = Callable[[Sequence[int]], Iterable[Hashable]]
-"""What tells processes apart, given the groups so far: one value for each process."""
+"""What distinguishes processes, given the groups so far: one value for each process."""
 
 
 def _traits(ranks: Sequence[RankView], verdict: Verdict) -> Iterable[Trait]:
-    """Yield what tells processes apart in earnest, the weightiest first."""
+    """Yield the important differences between processes, the weightiest first."""
     yield lambda _: ((rank.process.state, rank.activity.certainty) for rank in ranks)
     yield lambda _: ((rank.process.world, rank.process.program) for rank in ranks)
     yield lambda _: (rank.activity.call for rank in ranks)
@@ -85,7 +85,7 @@ def _traits(ranks: Sequence[RankView], verdict: Verdict) -> Iterable[Trait]:
 
 
 def _details(ranks: Sequence[RankView]) -> Iterable[Trait]:
-    """Yield what else tells processes apart, the weightiest first."""
+    """Yield the other differences between processes, the weightiest first."""
     yield lambda _: (rank.activity.phrase if rank.activity.call is None else "" for rank in ranks)
     yield lambda _: (rank.activity.where for rank in ranks)
     yield lambda _: _each(ranks, lambda wait: (wait.tag, wait.any_tag, wait.any_source))

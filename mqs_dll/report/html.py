@@ -78,7 +78,7 @@ def _text(text: str) -> str:
 
 
 def _headline(headline: str) -> str:
-    """Return a heading in two lines: the headline begins with the outcome in a few words."""
+    """Return a heading in two lines: the headline starts with the outcome in a few words."""
     outcome, colon, what = visible(headline).partition(": ")
     return f'<span class="word">{html.escape(outcome + colon)}</span> {html.escape(what)}'
 
@@ -100,7 +100,7 @@ def _advice(advice: str) -> str:
 def _warnings(job: Job) -> str:
     """Return a box about the ranks of which nothing is known, which may be what all others wait for."""
     unread = grouped(
-        ((process.why, process.way_out), index)
+        ((process.why, process.remedy), index)
         for index, process in enumerate(job.processes)
         if process.state is RankState.UNREADABLE
     )
@@ -108,8 +108,8 @@ def _warnings(job: Job) -> str:
         return ""
     count = sum(map(len, unread.values()))
     items = "".join(
-        f"<li>{_text(titled(job, members))}: {_text(why or 'no reason is known')}{_advice(way_out)}</li>"
-        for (why, way_out), members in unread.items()
+        f"<li>{_text(titled(job, members))}: {_text(why or 'no reason is known')}{_advice(remedy)}</li>"
+        for (why, remedy), members in unread.items()
     )
     return (
         f'<section class="warning" aria-label="Ranks that were not read"><p class="sure">{count} of '
@@ -149,7 +149,7 @@ def _job(job: Job) -> str:
         "read": f"{job.taken}, {job.source}",
         "size of MPI_COMM_WORLD": ", ".join("not known" if size is None else str(size) for size in job.sizes),
         "launcher": "not known" if job.launcher is None else f"PID {job.launcher}",
-        "pause": _pause(job),
+        "stop_time": _pause(job),
     }
     return "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
 
@@ -160,5 +160,5 @@ def _pause(job: Job) -> str:
     samples = max((len(process.samples) for process in job.processes), default=0)
     sampled = f", {samples} samples, {job.interval:g} s apart" if samples > 1 else ""
     uncounted = f"; {NOT_COUNTED}" if not job.counted else ""
-    apart = f", all nodes within {job.apart * 1000:.1f} ms" if job.apart else ""
-    return f"{job.pause * 1000:.1f} ms{apart}{sampled}{uncounted}"
+    skew = f", all nodes within {job.stop_skew * 1000:.1f} ms" if job.stop_skew else ""
+    return f"{job.stop_time * 1000:.1f} ms{skew}{sampled}{uncounted}"

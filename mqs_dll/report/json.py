@@ -1,4 +1,4 @@
-"""A job and its verdict for machines: what docs/json-schema.md describes and job-schema-1.json holds it to.
+"""A job and its verdict for machines: what docs/json-schema.md describes and job-schema-2.json holds it to.
 
 Processes are indices into ``processes``, communicators indices into ``communicators``. Where there may be as many as a
 job has processes, they stand in runs: [[0, 3], [7, 7]].
@@ -18,7 +18,7 @@ from mqs_dll.report.process_json import stack_to_json
 from mqs_dll.report.process_json import to_json as snapshot_to_json
 from mqs_dll.verdict.results import Activity, CommunicatorFacts, Finding, Verdict, Wait
 
-SCHEMA = "mqs-job-report/1"
+SCHEMA = "mqs-job-report/2"
 """Changes with every change that could break a reader; additions don't."""
 
 _JOB = (
@@ -29,15 +29,15 @@ _JOB = (
     "mpi",
     "launcher",
     "stopped",
-    "pause",
-    "apart",
+    "stop_time",
+    "stop_skew",
     "interval",
     "counted",
     "sizes",
 )
 
 MAX_SNAPSHOTS = 1000
-"""Processes whose snapshots are told unasked: each holds its communicators' groups, so they grow with the square."""
+"""Processes whose snapshots are printed by default: each has its communicators' groups, which grow with the square."""
 
 
 def render(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> str:
@@ -81,7 +81,7 @@ def to_json(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> dic
 
 def _process(process: JobProcess, activity: Activity, snapshots: bool) -> dict[str, Any]:
     return {
-        **members(process, "world", "rank", "host", "pid", "program", "test", "state", "why", "way_out"),
+        **members(process, "world", "rank", "host", "pid", "program", "test", "state", "why", "remedy"),
         **members(activity, "call", "phrase", "where", "mode", "certainty", "halt"),
         "samples": [_sample(sample) for sample in process.samples] if snapshots else None,
     }
@@ -89,7 +89,7 @@ def _process(process: JobProcess, activity: Activity, snapshots: bool) -> dict[s
 
 def _sample(sample: Sample) -> dict[str, Any]:
     return {
-        **members(sample, "at", "went_on"),
+        **members(sample, "at", "progressed"),
         "stacks": listing(sample.stacks, stack_to_json),
         "snapshot": snapshot_to_json(sample.snapshot),
     }

@@ -45,7 +45,7 @@ def brief_ranges(ranks: Sequence[int]) -> str:
 
 
 class CommunicatorNames:
-    """The communicators of a verdict by names that tell them apart, and the ranks that processes have in them."""
+    """The communicators of a verdict by names that distinguish them, and the ranks that processes have in them."""
 
     def __init__(self, job: Job, verdict: Verdict) -> None:
         """Look which names several communicators share."""

@@ -1,4 +1,4 @@
-"""The wait-for graph of a job as people can look at it: what to draw, but not how. Shared by DOT, SVG and HTML."""
+"""The wait-for graph of a job as people can see it: what to draw, but not how. Shared by DOT, SVG and HTML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ARROWS = 150
 """More than that hide each other."""
 
 _MAX_LABELS = 2
-"""Calls and communicators that one arrow names; of more their number is told."""
+"""Calls and communicators that one arrow names; if there are more, their number is shown."""
 
 _MAX_TAGS = 3
 
@@ -215,7 +215,7 @@ _SHAPES = {
 
 
 def _does(rank: RankView) -> str:
-    """Return what a process does, without what it waits for: arrows tell that."""
+    """Return what a process does, without what it waits for: arrows show that."""
     if rank.unseen or rank.activity.halt:
         return rank.unseen or rank.activity.halt
     does = " and ".join(rank.calls) or rank.activity.phrase

@@ -1,4 +1,4 @@
-"""A Snapshot for machines: the document that docs/json-schema.md describes and schema-1.json holds it to."""
+"""A Snapshot for machines: the document that docs/json-schema.md describes and schema-2.json holds it to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqs_dll.job.records import Argument, CallStack
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot, Snapshot
 from mqs_dll.report.fields import listing, members, name_to_json, number_to_json, plain, text_for_json
 
-SCHEMA = "mqs-show/1"
+SCHEMA = "mqs-show/2"
 """Changes with every change that could break a reader; additions don't."""
 
 
@@ -32,7 +32,7 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
             "path": plain(snapshot.library_path),
             **members(snapshot, "image_message", "process_message"),
         },
-        "stop": {"seconds": snapshot.pause, "reads": snapshot.reads, "bytes": snapshot.bytes_read},
+        "stop": {"seconds": snapshot.stop_time, "reads": snapshot.reads, "bytes": snapshot.bytes_read},
         "communicators": [_communicator(communicator) for communicator in snapshot.communicators],
         "windows": None if core.windows is None else listing(core.windows, _window),
         "datatypes": None if core.datatypes is None else listing(core.datatypes, _datatype),
@@ -54,7 +54,7 @@ def _argument(argument: Argument, parameter: Parameter | None) -> dict[str, Any]
     is_number = parameter is not None and not parameter.pointers and not parameter.is_handle
     return {
         "value": argument.value if is_number else number_to_json(argument.value),
-        **members(argument, "called", "witness", "reread"),
+        **members(argument, "called", "evidence", "reread"),
         "elements": [number_to_json(each) for each in argument.elements],
     }
 

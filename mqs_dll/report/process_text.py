@@ -62,7 +62,7 @@ def _heading(snapshot: Snapshot) -> RenderableType:
 
 def _pause(snapshot: Snapshot) -> str:
     """Return for how long the process was stopped; empty for a core file, and for one that ran all the time."""
-    return f"stopped for {snapshot.pause * 1000:.1f} ms: " if snapshot.pause else ""
+    return f"stopped for {snapshot.stop_time * 1000:.1f} ms: " if snapshot.stop_time else ""
 
 
 # ---------------------------------------------------------------- communicators
@@ -110,7 +110,7 @@ def compress_ranks(ranks: Iterable[int]) -> str:
 
 
 def _remarks(queues: Iterable[QueueSnapshot]) -> Iterator[Text]:
-    """Yield what there is to say besides operations: an empty queue is called so only where it could be looked at."""
+    """Yield lines besides operations: an empty queue is called so only where it could be read."""
     empty = []
     for queue in queues:
         title = QUEUE_TITLES[queue.queue]
@@ -160,7 +160,7 @@ def tag_words(operation: Operation) -> str:
 
 
 def length_words(operation: Operation) -> str:
-    """Return the bytes of an operation, "40 of 4096" where less arrived than there is room for, or "?"."""
+    """Return the bytes of an operation, "40 of 4096" where less arrived than fits, or "?"."""
     desired = _NOT_KNOWN if operation.desired_length == UNKNOWN else str(operation.desired_length)
     arrived = operation.status is not Status.PENDING and operation.actual_length != UNKNOWN
     return f"{operation.actual_length} of {desired}" if arrived and str(operation.actual_length) != desired else desired

@@ -48,7 +48,7 @@ class ProcessSets:
     """Sets of processes as intervals of their indices in Job.processes; equal ones get the same number."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Initialize without any."""
         self.intervals: list[tuple[Interval, ...]] = []
         self._numbers: dict[tuple[Interval, ...], int] = {}
         self._known: dict[tuple[int, ...], int] = {}

@@ -32,7 +32,7 @@ def indented(body: RenderableType, by: int = 2) -> Padding:
 
 
 def columns(*titles: str, widest: int | None = None) -> Table:
-    """Return a table with a line below its titles, whose cells are folded where there is no room."""
+    """Return a table with a line below its titles, whose cells are folded where they don't fit."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title in titles:
         table.add_column(title, overflow="fold", max_width=widest)

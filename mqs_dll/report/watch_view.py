@@ -54,22 +54,22 @@ class Screen(NamedTuple):
     """How this was seen: when, how often."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the headline, and as many rows as there is room for."""
+        """Yield the headline, and as many rows as fit."""
         top = Group(outcome_line(self.verdict), Text(visible(self.heading), style="dim"))
         yield top
         used = len(console.render_lines(top, options.update(height=None))) + _AROUND_ROWS
         height = options.height or (console.size.height if console.is_terminal else _PLAIN_HEIGHT)
         yield from self._ranks(console, options, max(1, height - used))
 
-    def _ranks(self, console: Console, options: ConsoleOptions, room: int) -> Iterator[RenderableType]:
-        if len(self.job.processes) <= room:
+    def _ranks(self, console: Console, options: ConsoleOptions, space: int) -> Iterator[RenderableType]:
+        if len(self.job.processes) <= space:
             found = row_for_each(self.job, self.verdict)
         else:
-            found = rows(self.job, self.verdict, room)
-        whole = self._table(found[:room], Text)
-        has_room = len(console.render_lines(whole, options.update(height=None))) <= room + 1
-        yield whole if has_room else self._table(found[:room], Clipped)
-        rest = [process for row in found[room:] for process in row.processes]
+            found = rows(self.job, self.verdict, space)
+        whole = self._table(found[:space], Text)
+        fits = len(console.render_lines(whole, options.update(height=None))) <= space + 1
+        yield whole if fits else self._table(found[:space], Clipped)
+        rest = [process for row in found[space:] for process in row.processes]
         if rest:
             yield Clipped(f"and {len(rest)} more ranks: {name_many(self.job, rest)}")
 
@@ -118,7 +118,7 @@ class Clipped(NamedTuple):
 
 
 def _does(row: Row, processes: Iterable[JobProcess]) -> str:
-    """Return what processes do and wait for; where nothing tells what they wait for, what is pending in them."""
+    """Return what processes do and wait for; where it isn't known what they wait for, what is pending in them."""
     if row.lines:
         return f"{row.does} for {'; '.join(line.sentence() for line in row.lines)}"
     different = list({_pending(process): None for process in processes})
@@ -131,7 +131,7 @@ def _does(row: Row, processes: Iterable[JobProcess]) -> str:
 
 
 def _pending(process: JobProcess) -> tuple[str, ...]:
-    """Return what a process has begun and what isn't done yet, as it was seen last.
+    """Return what a process has started and what isn't done yet, as it was seen last.
 
     Each is a phrase like "receive from rank 2 of 'halo', tag 7", or "MPI_Barrier on MPI_COMM_WORLD" for all parts of
     one collective operation.

@@ -11,7 +11,7 @@ Tag = int | str | None
 """A tag; "any"; "?" where it isn't known; None where there can't be one."""
 
 FROM_CALL = "from the call"
-"""Marks a wait that no queue has: the arguments of the MPI call tell it."""
+"""Marks a wait that no queue has: the arguments of the MPI call have it."""
 
 MESSAGES = frozenset({WaitKind.RECEIVE, WaitKind.SEND})
 _NEEDS = {Mode.ALL: "needs all", Mode.ANY: "needs any"}
@@ -58,7 +58,7 @@ class RankView(NamedTuple):
 
     @property
     def calls(self) -> list[str]:
-        """The call that it is in; where no stack tells, those that made what it waits for."""
+        """The call that it is in; where no stack has it, those that made what it waits for."""
         return [self.activity.call] if self.activity.call else list(dict.fromkeys(wait.what for wait in self.waits))
 
     @property

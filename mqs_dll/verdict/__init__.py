@@ -3,7 +3,7 @@
 Everything here is a function of records: no process is touched, and a saved job gets the same verdict on any
 machine.
 
-- ``results``: what a verdict says; ``conclude``: the one call that makes it, where a reader begins
+- ``results``: what a verdict says; ``conclude``: the one call that makes it: start reading here
 - ``analysis``: who can never go on, by what each waits for
 - ``progress``: who went on between two samples
 - ``communicators``: those of the job, joined from what each rank says of its own

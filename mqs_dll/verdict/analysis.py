@@ -51,24 +51,24 @@ class Analysis:
         """Processes that are proved or suspected to be stuck."""
 
     def stood_still(self, process: int) -> bool:
-        """Tell whether a process was surely in one and the same call from one sample to the next.
+        """Return whether a process was surely in one and the same call from one sample to the next.
 
-        A loop may make the same call again and again, and look the same in every sample, with a message under way each
-        time. That is ruled out where its returns were watched for, or where its operations are numbered.
+        A loop may make the same call again and again, and appear the same in every sample, with a message under way
+        each time. That is ruled out where its returns were watched for, or where its operations are numbered.
         """
         if self.motions[process] is not Motion.SAME:
             return False
         return self.job.processes[process].samples[-1].watched or self._is_counted(process)
 
     def _is_counted(self, process: int) -> bool:
-        """Tell whether each call that a process is in has an operation with a number of its own."""
+        """Return whether each call that a process is in has an operation with a number of its own."""
         return all(
             any(need.pending is not None and need.pending.words.counted for need in thread.needs)
             for thread in self.waits.of_process[process].threads
         )
 
     def has_arrived(self, process: int, need: Need) -> bool:
-        """Tell whether no message for a need can be under way any more: network and all, who could send stood too long.
+        """Return whether no message for a need can be under way any more: who could send stood for too long.
 
         A process that has exited is taken for one that did long ago: nothing of it is known since.
         """
@@ -81,7 +81,7 @@ class Analysis:
         return self._is_quiet(process) and self._arrived[key]
 
     def _is_quiet(self, index: int) -> bool:
-        """Tell whether a process has sent nothing for as long as a message may take to another one."""
+        """Return whether a process has sent nothing for as long as a message may take to another one."""
         process = self.job.processes[index]
         if not process.samples:
             return True
@@ -103,7 +103,7 @@ class Analysis:
         return unknown_if(not is_known or wait.state is not State.BLOCKED or wait.free_thread)
 
     def satisfied(self, process: int, need: Need) -> Evidence:
-        """Return whether a need of a process is satisfied without its peers, as all samples together tell.
+        """Return whether a need of a process is satisfied without its peers, as all samples together show.
 
         What is under way may satisfy it where nobody knows that it has come. A send to a process that is stopped
         doesn't end by itself though its receive is there; nor does what matches, and did not move.
@@ -119,12 +119,12 @@ class Analysis:
     # ------------------------------------------------------------ what else is known of processes
 
     def sees_calls_only(self, process: int) -> bool:
-        """Tell whether no library could read a process: its call alone proves nothing."""
+        """Return whether no library could read a process: its call alone proves nothing."""
         samples = self.job.processes[process].samples
         return bool(samples) and samples[-1].snapshot.calls_only
 
     def disagree(self, part: Sequence[int], call: str) -> bool:
-        """Tell whether processes that wait for each other in a call can't do so if all have the same root: in a tree.
+        """Return whether processes that wait for each other in a call can't do so if all have the same root: in a tree.
 
         Who is in an earlier one of two such calls never waits for who is in the later one, so it is the same call.
         """

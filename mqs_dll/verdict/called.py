@@ -1,7 +1,7 @@
-"""What the MPI calls that threads are in say of themselves: their arguments, as those of the job.
+"""The arguments of the MPI calls that threads are in, in terms of the job.
 
-Beside the queues they are a second witness. Where a queue has the operation of a call, both have to agree, else neither
-is believed; where none has it, the call's own words stand for it.
+Beside the queues they are a second source. Where a queue has the operation of a call, both have to agree, or neither is
+believed. Where no queue has it, the arguments stand for it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Called:
                 agreeing[-1].peer, agreeing[-1].peer_rank = called.peer, called.peer_rank
         elif queued and called.queue is Queue.RECEIVES and not called.is_hidden:
             self.disputes.append(Dispute(called.process, stack, called, tuple(queued)))
-        elif blocks is not Blocks.BOTH:  # of those one half may be done, which nothing but its queue tells
+        elif blocks is not Blocks.BOTH:  # of those one half may be done, which only its queue shows
             operations.append(called)
 
     def _of_call(self, index: int, process: JobProcess, stack: CallStack) -> Iterator[Pending]:
@@ -155,7 +155,7 @@ class Called:
 
 
 def may_be_hidden(process: JobProcess, *, with_request: bool = False) -> bool:
-    """Tell whether operations of a process, or only those with a request, may be missing from its queues as read."""
+    """Return whether operations of a process, or only those with a request, may be missing from its queues as read."""
     return any(
         queue.broken is not None
         or (queue.hidden is not None and not (with_request and phrases.hides_no_request(queue.hidden.reason)))
@@ -165,21 +165,21 @@ def may_be_hidden(process: JobProcess, *, with_request: bool = False) -> bool:
 
 
 def _may_be(queued: Pending, called: Pending, made_by: Iterable[str]) -> bool:
-    """Tell whether an operation of a queue can be that of a call, whatever its peer and tag."""
+    """Return whether an operation of a queue can be that of a call, whatever its peer and tag."""
     return (
         queued.queue is called.queue
         and queued.communicator == called.communicator
         and queued.status is not Status.COMPLETE
         and not queued.words.internal
         and not queued.words.cancelled
-        and not queued.words.held
+        and not queued.words.matched_message
         and queued.words.probe == called.words.probe
         and any(calls.may_be_made_by(queued.words.calls, name) for name in made_by)
     )
 
 
 def _agree(queued: Pending, called: Pending) -> bool:
-    """Tell whether a queue and a call don't contradict each other; what either doesn't know is no contradiction."""
+    """Return whether a queue and a call don't contradict each other; what either doesn't know is no contradiction."""
     source_known = queued.any_source or queued.peer_rank is not None
     tag_known = (queued.any_tag or queued.tag is not None) and (called.any_tag or called.tag is not None)
     if queued.status is not Status.PENDING:  # it has what has come, not what was asked for

@@ -19,7 +19,7 @@ MAX_CANDIDATES = 16
 
 
 def add_missing(
-    communicators: JobCommunicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
+    communicators: JobCommunicators, waits: Sequence[ProcessWait], progressed_in: Sequence[frozenset[str]]
 ) -> None:
     """Let each such call wait for all members of its communicator that are not in the same call.
 
@@ -28,7 +28,7 @@ def add_missing(
     it: then all have entered, and those inside wait for what a member has still to pass on that has progressed in the
     call since the last sample, or for a message that is on its way.
     """
-    calls = _Calls(communicators, waits, went_on_in)
+    calls = _Calls(communicators, waits, progressed_in)
     for thread in calls.threads:
         if thread.communicator is not None:
             need = calls.need(thread.communicator, thread)
@@ -46,10 +46,10 @@ class _Calls:
     """The collective calls of a job that wait for all."""
 
     def __init__(
-        self, communicators: JobCommunicators, waits: Sequence[ProcessWait], went_on_in: Sequence[frozenset[str]]
+        self, communicators: JobCommunicators, waits: Sequence[ProcessWait], progressed_in: Sequence[frozenset[str]]
     ) -> None:
         self._communicators = communicators
-        self._went_on_in = went_on_in
+        self._progressed_in = progressed_in
         self._goes_on: dict[tuple[int, str], bool] = {}
         self._coming: set[tuple[int, str]] = set()
         """Calls on a communicator in which somebody's message is here, or under way."""
@@ -76,7 +76,7 @@ class _Calls:
             inside = self._inside[key]
             self._missing[key] = Shared(each for each in facts.members if each is not None and each not in inside)
             members = (each for each in facts.members if each is not None)
-            self._goes_on[key] = key in self._coming or any(call in self._went_on_in[each] for each in members)
+            self._goes_on[key] = key in self._coming or any(call in self._progressed_in[each] for each in members)
         missing = self._missing[key]
         if not missing:
             return None
@@ -100,7 +100,7 @@ class Begun:
 
     def __init__(self, joined: Joined) -> None:
         self._last: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        """By communicator and process, the last that its traffic tells of."""
+        """By communicator and process, the last that its traffic shows."""
         for operations in joined.operations:
             for each in operations:
                 number = each.words.nonblocking
@@ -109,9 +109,9 @@ class Begun:
                     last[each.sender] = max(last.get(each.sender, 0), number)
 
     def by(self, communicator: int, number: int) -> set[int]:
-        """Return the processes that are known to have begun an operation, or a later one.
+        """Return the processes that are known to have started an operation, or a later one.
 
-        One that has begun has traffic of it pending, or something that others wait for: who is waited for, and isn't
-        among these, has not begun.
+        One that has started it has traffic of it pending, or something that others wait for: who is waited for, and
+        isn't among these, has not started it.
         """
         return {process for process, last in self._last[communicator].items() if last >= number}

@@ -1,7 +1,7 @@
 """The communicators of a job, joined from what each process says of its own.
 
 A unique_id is the same in all processes of a communicator, but both sides of an inter-communicator share it, and with a
-vendor's library the parts of one split: the group tells them apart. Groups are ranks of the process's own
+vendor's library the parts of one split: the group distinguishes them. Groups are ranks of the process's own
 MPI_COMM_WORLD, -1 for a process of another one: spawned processes are joined by unique_id and local ranks.
 """
 
@@ -24,7 +24,7 @@ MAX_MEMBERS = 1 << 22
 process, can name a group of millions again and again; whatever is beyond this has members that aren't known."""
 
 PART_BITS = 0xF
-"""Of MPICH's number in a unique_id, those that tell a part from the whole: of a node's processes, ..."""
+"""Of MPICH's number in a unique_id, those that distinguish a part from the whole: of a node's processes, ..."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class JobCommunicator:
     """None for an intra-communicator."""
     internal: bool
     group: tuple[int, ...] | None
-    """Ranks of the world of its processes; None where no process could tell."""
+    """Ranks of the world of its processes; None where no process knows."""
     members: list[int | None] = field(default_factory=list)
     """Processes by local rank; None where it isn't known which one that is. Where nobody knows those of the
     last ranks, one None stands for them all."""
@@ -189,8 +189,8 @@ class JobCommunicators:
     def _find_wholes(self) -> dict[int, int]:
         """Return the program's communicator for each of those that the MPI made within it for its collective calls.
 
-        MPICH numbers such a part like the whole, but for the lowest bits (mpir_contextid.h). Of others it is known only
-        where one communicator alone has the same processes.
+        MPICH numbers such a part like the whole, except for the lowest bits (mpir_contextid.h). Of others it is known
+        only where one communicator alone has the same processes.
         """
         numbered = not self._job.is_open_mpi
         wholes: dict[int, int] = {}
@@ -226,13 +226,13 @@ class JobCommunicators:
         return None if communicator.remote is None else self.all[communicator.remote].known_members
 
     def is_target(self, index: int, rank: int) -> bool:
-        """Tell whether messages on a communicator may go to a rank: it has as many."""
+        """Return whether messages on a communicator may go to a rank: it has as many."""
         remote = self.all[index].remote
         size = self.all[index if remote is None else remote].size
         return 0 <= rank < (size if self.all[index].remote_size is None or remote is not None else rank + 1)
 
     def facts(self, printed: Sequence[str], descriptions: Sequence[str]) -> tuple[CommunicatorFacts, ...]:
-        """Return what a verdict tells of each, with their names and descriptions as they are printed."""
+        """Return what a verdict reports of each, with their names and descriptions as they are printed."""
         return tuple(
             CommunicatorFacts(name, each.unique_id, each.size, each.known_members, each.remote, description)
             for name, description, each in zip(printed, descriptions, self.all, strict=True)

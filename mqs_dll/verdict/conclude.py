@@ -21,7 +21,7 @@ from mqs_dll.verdict.states import State, ThreadWait
 
 @garbage_left_alone()
 def conclude(job: Job) -> Verdict:
-    """Return what is wrong with a job, as far as what was read of it tells; takes time linear in that."""
+    """Return what is wrong with a job, as far as what was read of it shows; takes time linear in that."""
     analysis = Analysis(job)
     names = Names(analysis)
     found = tuple(findings.find(analysis, names))
@@ -49,9 +49,9 @@ def _outcome(analysis: Analysis, found: tuple[Finding, ...]) -> Outcome:
 
 
 def _saw_enough(analysis: Analysis) -> bool:
-    """Tell whether each rank was seen to progress, or to be where it can go on without others; else one may be stuck.
+    """Return whether each rank was seen to progress, or to be where it can go on without others; else one may be stuck.
 
-    What is pending in a rank whose stack can't be seen doesn't tell whether it waits for that.
+    What is pending in a rank whose stack can't be seen doesn't show whether it waits for that.
     """
     doubtful = _doubtful(analysis)
     seen = [

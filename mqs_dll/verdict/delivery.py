@@ -57,7 +57,7 @@ def undelivered(joined: Joined, waits: Sequence[ProcessWait], still: Collection[
 
 
 def waits_for_parts(need: Need) -> bool:
-    """Tell whether a need is for a partitioned message, which matches long before its parts are ready."""
+    """Return whether a need is for a partitioned message, which matches long before its parts are ready."""
     pending = need.pending
     return pending is not None and pending.words.partitioned and (pending.length or 0) <= MAX_PARTITIONED_SIZE
 
@@ -66,7 +66,7 @@ def _envelope(need: Need) -> Envelope | None:
     """Return the envelope of the message that a need is done with by its match; None where there is none."""
     pending = need.pending
     of_message = need.kind in (WaitKind.SEND, WaitKind.RECEIVE) and need.satisfied is Evidence.YES
-    if pending is None or not of_message or pending.words.held:
+    if pending is None or not of_message or pending.words.matched_message:
         return None
     if need.kind is WaitKind.SEND:
         return None if pending.peer is None else (pending.process, pending.peer, pending.channel, pending.tag)
@@ -80,7 +80,7 @@ def _of_message(receive: Pending, sender: int | None, tag: int | None) -> Envelo
 
 
 def _is_busy(operations: Sequence[Pending]) -> bool:
-    """Tell whether a process is receiving a large message, which may be slow, and keep others behind it."""
+    """Return whether a process is receiving a large message, which may be slow, and keep others behind it."""
     return any(
         each.queue is Queue.RECEIVES and each.status is Status.MATCHED and (each.arrived or 0) > MAX_SIZE
         for each in users(operations)

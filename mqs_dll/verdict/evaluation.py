@@ -54,7 +54,7 @@ class Evaluator:
     def solve(self) -> Evaluation:
         """Return who is stuck.
 
-        A collective in progress ends by itself, but each of its processes waits for others of it. So it is looked for
+        A collective in progress ends by itself, but each of its processes waits for others of it. So it is searched for
         among those who seem stuck, and released, until there is none left:
 
             free -> fixpoint -> unmet needs -> strongly connected components -> collectives in progress
@@ -93,9 +93,9 @@ class Evaluator:
         return sum(live[process] for process in unmet)
 
     def _is_in_progress(self, component: Sequence[int], unmet: Mapping[int, list[Need]]) -> bool:
-        """Tell whether processes wait for each other only inside one collective call: that ends by itself.
+        """Return whether processes wait for each other only inside one collective call: that ends by itself.
 
-        A sample shows one moment of the call's traffic, and a loop over such a call may look the same every time.
+        A sample shows one moment of the call's traffic, and a loop over such a call may appear the same every time.
         """
         within = {*component}
         if len(within) == 1 or not all(_is_inside(need, within) for process in component for need in unmet[process]):
@@ -136,7 +136,7 @@ class Evaluator:
         return self._shared[peers, all_of]
 
     def _needs_all(self, thread: ThreadWait) -> bool:
-        """Tell whether a thread needs all that it may wait for; where that isn't known, a proof lets one do."""
+        """Return whether a thread needs all that it may wait for; where that isn't known, a proof lets one do."""
         return thread.needs_all.read(unknown=not self._unknown)
 
     def _holds(self, evidence: Evidence) -> bool:
@@ -144,11 +144,11 @@ class Evaluator:
 
 
 def _waits(wait: ProcessWait) -> bool:
-    """Tell whether it is known what a process waits for; not of what it would do if nothing kept it standing."""
+    """Return whether it is known what a process waits for; not of what it would do if nothing kept it standing."""
     return bool(wait.threads) and wait.state is not State.STOPPED
 
 
 def _is_inside(need: Need, processes: Collection[int]) -> bool:
-    """Tell whether a need is for traffic of a collective call that some processes may have among themselves."""
+    """Return whether a need is for traffic of a collective call that some processes may have among themselves."""
     waits_for_other = len(need.peers) == 1 and need.peers[0] not in processes
     return need.kind is WaitKind.COLLECTIVE and not need.all_of and not waits_for_other

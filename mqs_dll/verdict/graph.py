@@ -14,7 +14,7 @@ class AndOrGraph:
     """A wait-for graph with AND and OR: each node can go on as soon as enough of those that it waits for can."""
 
     def __init__(self, nodes: int) -> None:
-        """Make nodes 0 to ``nodes`` - 1, which wait for nothing and don't go on unless they are told to."""
+        """Make nodes 0 to ``nodes`` - 1, which wait for nothing and don't go on until they are marked so."""
         self._missing: list[int | None] = [None] * nodes
         self._waiters: list[list[int]] = [[] for _ in range(nodes)]
 
@@ -227,7 +227,7 @@ class StuckGraph:
         return [component for component in self.components.all if len(component) > 1]
 
     def leads_out(self, component: Sequence[int]) -> bool:
-        """Tell whether some process of a component waits for one that isn't stuck, and may come."""
+        """Return whether some process of a component waits for one that isn't stuck, and may come."""
         return any(self._leads_out(need.peers) for process in component for need in self._unmet[process])
 
     def _leads_out(self, peers: tuple[int | None, ...]) -> bool:

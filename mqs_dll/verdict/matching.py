@@ -56,7 +56,7 @@ def _set_matched_messages(operations: Collection[Pending]) -> None:
     matched = {
         (each.peer, each.process, each.channel, each.tag): each
         for each in operations
-        if each.queue is Queue.RECEIVES and each.words.held and each.status is Status.MATCHED
+        if each.queue is Queue.RECEIVES and each.words.matched_message and each.status is Status.MATCHED
     }
     for each in operations:
         if each.queue is Queue.SENDS and each.status is Status.PENDING and each.match is None and each.peer is not None:

@@ -19,7 +19,7 @@ from mqs_dll.verdict.results import WaitKind
 from mqs_dll.verdict.states import ProcessWait, State
 
 _STANDARD = "MPI_COMM_"
-"""Begins the names that the standard gives to communicators."""
+"""Starts the names that the standard gives to communicators."""
 
 _ONE_WAY = (Blocks.SEND, Blocks.RECEIVE, Blocks.PROBE)
 """Calls of which it is clear whether they wait for a message or for its receiver."""
@@ -94,7 +94,7 @@ class Names:
     def communicator(self, index: int | None) -> str:
         """Return MPI_COMM_WORLD, or a name in quotes."""
         if index is None:
-            return "a communicator that can't be told"
+            return "a communicator that can't be determined"
         index = self._analysis.communicators.whole(index)
         name = self.communicators[index]
         if name.startswith(_STANDARD):
@@ -171,7 +171,7 @@ class Names:
         return ""
 
     def direction(self, need: Need) -> str:
-        """Return " from ", " to ", or where the call doesn't tell which of the two, ", receiving from ".
+        """Return " from ", " to ", or where the call doesn't show which of the two, ", receiving from ".
 
         Of a call that may wait for another request, ", perhaps receiving from ".
         """
@@ -278,7 +278,7 @@ class Names:
         return f"{self.ranks(ranks) if ranks else f'process {lock.pid} ({visible(lock.name)})'} holds"
 
     def _telling(self, process: int, needs: list[Need]) -> Need:
-        """Return the need that tells most: one that can't be met."""
+        """Return the most informative need: one that can't be met."""
         unmet = {*self._analysis.unmet(process)}
         return next((need for need in needs if need in unmet), needs[0])
 
@@ -324,7 +324,7 @@ def _other_threads(wait: ProcessWait) -> str:
 
 
 def ends_python(stack: CallStack | None) -> bool:
-    """Tell whether a thread is where a Python interpreter ends: its main function has come back from the program.
+    """Return whether a thread is where a Python interpreter ends: its main function has come back from the program.
 
     Py_RunMain calls Py_FinalizeEx then, mostly by a jump (Modules/main.c of CPython 3.11); so after an exception, too.
     """
@@ -335,7 +335,7 @@ def ends_python(stack: CallStack | None) -> bool:
 def in_function(stack: CallStack) -> str:
     """Return " in read": the innermost function with a name that a thread outside MPI is in; empty where none has one.
 
-    A Python program's functions in C are told where they have a name; its interpreter's say nothing.
+    A Python program's functions in C are named where they have a name; its interpreter's say nothing.
     """
     for frame in stack.frames:
         if stack.python is not None and frame.function.startswith(_OF_PYTHON):

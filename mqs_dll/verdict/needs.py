@@ -12,7 +12,7 @@ from mqs_dll.verdict.pending import Origin, Pending, Standing
 from mqs_dll.verdict.results import WaitKind
 
 EVERYBODY: tuple[int, ...] = ()
-"""Peers of a need of which nothing tells who could end it: any process of the job might."""
+"""Peers of a need of which it isn't known who could end it: any process of the job might."""
 
 ANY = -1
 
@@ -99,7 +99,7 @@ class Needs:
 
     def _index_receive(self, receive: Pending) -> None:
         target, channel, internal = receive.process, receive.channel, receive.words.internal
-        if receive.status is Status.MATCHED and not receive.words.held:
+        if receive.status is Status.MATCHED and not receive.words.matched_message:
             for tag in {receive.tag, None}:
                 self._under_way[target, channel, internal, receive.peer, tag] += 1
         elif receive.status is Status.PENDING and receive.match is None:
@@ -144,7 +144,7 @@ class Needs:
     def of_part(self, pending: Pending) -> Need:
         """Return what has to happen for a part of a nonblocking collective operation to end.
 
-        Which one it is tells its tag, which a persistent one keeps for all its starts. MPIs take such tags for
+        Its tag shows which one it is, which a persistent one keeps for all its starts. MPIs take such tags for
         themselves, too: Open MPI 5 for a new communicator (ompi/communicator/comm_cid.c of 5.0.11).
         """
         what = f"nonblocking or persistent collective with tag no. {pending.words.nonblocking}"
@@ -171,14 +171,14 @@ class Needs:
         return need
 
     def _is_under_way(self, receive: Pending) -> bool:
-        """Tell whether a message of a receive's sender is surely under way, because later ones are known."""
+        """Return whether a message of a receive's sender is surely under way, because later ones are known."""
         rank = ANY if receive.peer_rank is None else receive.peer_rank
         source = ANY if receive.peer is None else receive.peer
         overtaken = (receive.process, receive.communicator, rank) in self._joined.overtaken
         return overtaken or (receive.process, receive.channel, source) in self._behind
 
     def _could_get_something(self, receive: Pending) -> bool:
-        """Tell whether any message at all is there for a receive of which it isn't known what it asks for."""
+        """Return whether any message at all is there for a receive of which it isn't known what it asks for."""
         messages = (
             *self._joined.to_process[receive.process],
             *(each for each in self._joined.operations[receive.process] if each.queue is Queue.UNEXPECTED),
@@ -238,11 +238,11 @@ class Needs:
         return Need(kind, call, None, None, EVERYBODY, satisfied=satisfied)
 
     def sees_strangers(self, process: int) -> bool:
-        """Tell whether a process has a communicator with members that the job's records don't have."""
+        """Return whether a process has a communicator with members that the job's records don't have."""
         return any(self.has_strangers(each) for each in self._communicators.of_process[process])
 
     def has_strangers(self, communicator: int) -> bool:
-        """Tell whether it isn't known of all members of a communicator which processes they are."""
+        """Return whether it isn't known of all members of a communicator which processes they are."""
         found = self._strangers.get(communicator)
         if found is None:
             each = self._communicators.all[communicator]

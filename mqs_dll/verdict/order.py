@@ -1,7 +1,7 @@
 """Which messages of a sender are under way to a receiver, where the MPI numbers or names them.
 
 A small message leaves nothing behind at its sender, and nobody sees it until its receiver takes it in. But of sends
-that wait Open MPI tells the numbers, and of a receive that waits the number of its sender's message that is next: what
+that wait Open MPI has the numbers, and of a receive that waits the number of its sender's message that is next: what
 lies between the two is under way. So it is with the number of the last message that was sent, which the sender's own
 receive from its receiver has. UCX's messages that are answered name the send, so that it is known which ones lie
 at their receivers.
@@ -43,7 +43,7 @@ def set_standings(operations: Iterable[Pending]) -> set[Way]:
 
 
 def _has_unseen(following: int, last: int, seen: Collection[int]) -> bool:
-    """Tell whether one of the messages from the next to the last one is none of those that are seen to wait."""
+    """Return whether one of the messages from the next to the last one is none of those that are seen to wait."""
     ahead = (last + 1 - following) % NUMBERS
     return ahead < NUMBERS // 2 and sum((number - following) % NUMBERS < ahead for number in seen) < ahead
 

@@ -11,7 +11,7 @@ from mqs_dll.contract.phrases import Words
 
 
 class Standing(Enum):
-    """Where a send's message stands among those of its sender that are under way, as far as their numbers tell."""
+    """Where a send's message stands among those of its sender that are under way, as far as their numbers show it."""
 
     UNKNOWN = "not numbered"
     NEXT = "every message under way before it can be seen"
@@ -39,7 +39,7 @@ class Pending:
     queue: Queue
     status: Status
     peer: int | None
-    """The process that it is to or from; None for any, and where it can't be told."""
+    """The process that it is to or from; None for any, and where it can't be determined."""
     peer_rank: int | None
     """The peer's rank in the communicator (of the remote group)."""
     any_source: bool

@@ -42,7 +42,7 @@ def motion(process: JobProcess) -> Motion:
 
 
 def stayed(process: JobProcess) -> bool:
-    """Tell whether a process did not go on between any two of its samples."""
+    """Return whether a process did not go on between any two of its samples."""
     between = itertools.starmap(_motion, itertools.pairwise(process.samples))
     return len(process.samples) > 1 and all(each is Motion.SAME for each in between)
 
@@ -52,7 +52,7 @@ def standing(process: JobProcess, *, watched: bool) -> float:
 
     Args:
         process: which one.
-        watched: whether two samples that are the same don't tell, unless it was watched between them.
+        watched: whether two samples that are the same prove nothing, unless it was watched between them.
     """
     seconds = 0.0
     for before, after in zip(process.samples[-2::-1], process.samples[:0:-1], strict=True):
@@ -66,7 +66,7 @@ def _motion(before: Sample, after: Sample) -> Motion:
     if after.halt is not None:
         return Motion.UNKNOWN
     waited = not _is_free(before) and not any(map(_only_asks, _inside(before)))
-    if (after.went_on and waited) or not _has_same_operations(before, after):
+    if (after.progressed and waited) or not _has_same_operations(before, after):
         return Motion.CHANGED  # where a thread only asks, it may be what came back: that is no progress
     moved = _moved(before, after)
     if not moved:
@@ -77,7 +77,7 @@ def _motion(before: Sample, after: Sample) -> Motion:
     return Motion.COMPUTES if only_asked else Motion.CHANGED
 
 
-def went_on_in(process: JobProcess) -> frozenset[str]:
+def progressed_in(process: JobProcess) -> frozenset[str]:
     """Return the MPI calls that a process was in at the sample before, where it went on since, or was called back.
 
     It may have left them, or have something to pass on in them to those who are inside still.
@@ -124,12 +124,12 @@ def _inside(sample: Sample) -> list[CallStack]:
 
 
 def _only_asks(stack: CallStack) -> bool:
-    """Tell whether a call only asks, or has called back: to come back from it is no progress."""
+    """Return whether a call only asks, or has called back: to come back from it is no progress."""
     return stack.waits_in is None or what_ends(stack.waits_in) is Blocks.POLLS
 
 
 def _is_free(sample: Sample) -> bool:
-    """Tell whether no thread is in an MPI call but one that only asks, or that has called back."""
+    """Return whether no thread is in an MPI call but one that only asks, or that has called back."""
     return all(map(_only_asks, _inside(sample)))
 
 
@@ -153,7 +153,7 @@ def _queues(sample: Sample) -> list[tuple[tuple[int, int], QueueSnapshot]]:
 
 
 def _has_same(before: QueueSnapshot, after: QueueSnapshot) -> bool:
-    """Tell whether a queue has the same operations; of one whose list breaks off, as far as both go."""
+    """Return whether a queue has the same operations; of one whose list breaks off, as far as both go."""
     first, second = before.operations, after.operations
     if before.broken or after.broken:
         both = min(len(first), len(second))

@@ -157,7 +157,7 @@ class Finding:
     sentence: str
     """Whole, with ranks of MPI_COMM_WORLD in ranges, tags and the communicator's name."""
     advice: str
-    """What to look at in the program, or what to do to learn more; empty where nothing helps."""
+    """What to check in the program, or what to do to learn more; empty where nothing helps."""
     processes: tuple[int, ...]
     """Whom it is about; of a cycle, in its order."""
     communicator_id: int | None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 
 from mqs_dll.contract.abi import Queue
-from mqs_dll.job.records import Witness
+from mqs_dll.job.records import ArgumentEvidence
 from mqs_dll.verdict.called import communicator_of, stacks_of
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Pending
@@ -19,7 +19,7 @@ AWAY = {"MPI_Bcast": Queue.SENDS, "MPI_Reduce": Queue.RECEIVES}
 """For each call, what a process does with those below it in the tree; it does the other with the one above it."""
 
 MAX_PROCESSES = 1 << 10
-"""Of a communicator whose trees are looked through."""
+"""Of a communicator whose trees are searched."""
 
 SHORT = 2048
 """Bytes that MPICH reduces by a tree whatever the count; more it may reduce in parts, in pairs of ranks."""
@@ -34,7 +34,7 @@ class Roots:
         self._open_mpi = joined.job.is_open_mpi
 
     def is_in_tree(self, process: int, call: str) -> bool:
-        """Tell whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""
+        """Return whether a process in a call surely waits for those below it alone: never in a circle, if all agree."""
         return _plain(call) in AWAY and bool(self.below(process, call))
 
     def below(self, process: int, call: str) -> list[Pending]:
@@ -48,7 +48,7 @@ class Roots:
         return parts if all(each.queue is AWAY[call] for each in parts) else []
 
     def given(self, index: int, call: str) -> int | None:
-        """Return the process that one's call has as its root; None where two witnesses don't tell.
+        """Return the process that one's call has as its root; None unless two sources agree.
 
         They are the MPI's frames and the caller, or one of them and the messages.
         """
@@ -61,7 +61,7 @@ class Roots:
             targets = self._communicators.targets(self._communicators.of_process[index][known])
             given = targets[root.value] if targets is not None and root.value < len(targets) else None
             by_tree = self._by_tree(index, call)
-            return given if given in by_tree or (not by_tree and root.witness is Witness.BOTH) else None
+            return given if given in by_tree or (not by_tree and root.evidence is ArgumentEvidence.BOTH) else None
         return None
 
     def taken(self, process: int, call: str) -> frozenset[int]:

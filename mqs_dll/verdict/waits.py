@@ -22,7 +22,7 @@ from mqs_dll.verdict.evidence import Evidence, unknown_if
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.needs import EVERYBODY, Need, Needs
 from mqs_dll.verdict.pending import Origin, Pending, users
-from mqs_dll.verdict.progress import halt_of, polling, went_on_in
+from mqs_dll.verdict.progress import halt_of, polling, progressed_in
 from mqs_dll.verdict.results import Mode, WaitKind
 from mqs_dll.verdict.states import ProcessWait, State, ThreadWait
 from mqs_dll.verdict.windows import JobWindows
@@ -47,7 +47,7 @@ class Waits:
         for process, wait in zip(processes, self.of_process, strict=True):
             if halt_of(process) is not None and wait.state is not State.GONE:
                 wait.state = State.STOPPED
-        add_missing(self._communicators, self.of_process, [went_on_in(process) for process in processes])
+        add_missing(self._communicators, self.of_process, [progressed_in(process) for process in processes])
         self._doubt_those_who_just_ended()
 
     def _doubt_those_who_just_ended(self) -> None:
@@ -96,7 +96,7 @@ class Waits:
             return self._collective(process, call, stack)
         if blocks is Blocks.WINDOW:
             return ThreadWait(call, Mode.ALL, True, [self.windows.need(process, stack)])
-        pending = [each for each in users(self._open(process)) if not each.words.gone_on]
+        pending = [each for each in users(self._open(process)) if not each.words.detached]
         marked = [each for each in pending if each.words.in_wait]
         has_unseen = self._has_unseen_request(process, stack, blocks)
         if marked and alone and calls.takes_requests(blocks):
@@ -185,7 +185,7 @@ class Waits:
         return [each for each in users(self._joined.operations[process]) if each.words.request in handles]
 
     def _has_unseen_request(self, process: int, stack: CallStack, blocks: Blocks) -> bool:
-        """Tell whether a call waits for a request that no queue has, whatever else is pending.
+        """Return whether a call waits for a request that no queue has, whatever else is pending.
 
         It may be a file's, a window's, or a generalized one. Nor is that of a nonblocking collective operation in a
         queue: where parts of one are, it may be that.
@@ -226,9 +226,9 @@ class Waits:
             calls_of = ("MPI_Send", "MPI_Isend") if blocks is Blocks.BOTH else (call,)
             yield from last_posted(each for each in pending if each.queue is Queue.SENDS and _made_by(each, calls_of))
         if blocks is Blocks.PROBE:
-            yield from (each for each in pending if each.words.probe and not each.words.held)
+            yield from (each for each in pending if each.words.probe and not each.words.matched_message)
         if call == "MPI_Mrecv":
-            yield from (each for each in pending if each.words.held)
+            yield from (each for each in pending if each.words.matched_message)
 
     def _parts_of_collectives(self, process: int) -> list[Need]:
         """Return what the nonblocking collective operations of a process wait for; each needs all parts that it has."""
@@ -243,12 +243,12 @@ class Waits:
         ]
 
     def _may_miss(self, process: int, blocks: Blocks) -> bool:
-        """Tell whether operations that a call may wait for may be missing from what was read of its process."""
+        """Return whether operations that a call may wait for may be missing from what was read of its process."""
         return may_be_hidden(self._joined.job.processes[process], with_request=calls.takes_requests(blocks))
 
     def _without_stack(self, process: int) -> ProcessWait:
-        """Return what a process waits for by its operations alone; those that may be nonblocking ones tell nothing."""
-        pending = [each for each in self._open(process) if not each.words.gone_on and not each.words.cancelled]
+        """Return what a process waits for by its operations alone; those that may be nonblocking ones show nothing."""
+        pending = [each for each in self._open(process) if not each.words.detached and not each.words.cancelled]
         marked = [each for each in pending if each.words.in_wait]
         if marked:
             return ProcessWait(State.BLOCKED, None, [self._marked(process, None, marked, Mode.UNKNOWN)])
@@ -268,7 +268,7 @@ class Waits:
     # ------------------------------------------------------------ collective calls
 
     def _collective(self, process: int, call: str, stack: CallStack | None) -> ThreadWait:
-        traffic = [each for each in self._open(process) if each.words.internal and not each.words.gone_on]
+        traffic = [each for each in self._open(process) if each.words.internal and not each.words.detached]
         blocking = [each for each in traffic if each.words.collective] or traffic
         needs = [self._needs.of(each, call, WaitKind.COLLECTIVE) for each in blocking]
         candidates = self._communicator_of(process, stack) or self._candidate_communicators(process, call, blocking)
@@ -282,7 +282,7 @@ class Waits:
         return ThreadWait(call, mode, len(needs) == 1, needs, communicator=communicator, candidates=candidates)
 
     def _communicator_of(self, process: int, stack: CallStack | None) -> tuple[int, ...]:
-        """Return the communicator of a collective call by its arguments; empty where they don't tell."""
+        """Return the communicator of a collective call by its arguments; empty where they don't have it."""
         snapshot = self._joined.job.processes[process].samples[-1].snapshot
         known = None if stack is None else communicator_of(stack, snapshot.communicators)
         return () if known is None else (self._communicators.of_process[process][known],)
@@ -290,7 +290,7 @@ class Waits:
     def _candidate_communicators(self, process: int, call: str, traffic: Sequence[Pending]) -> tuple[int, ...]:
         """Return the communicators that a collective call can be on: by its traffic, else all that have others in them.
 
-        A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic tells it.
+        A call on a window or a file is on the communicator that the MPI keeps for that: only its traffic shows it.
         Where no library could list them, MPI_COMM_WORLD is one of any number.
         """
         if self._joined.job.processes[process].samples[-1].snapshot.calls_only:
@@ -330,7 +330,7 @@ def _is_gone(process: JobProcess) -> bool:
 
 
 def _has_just_ended(process: JobProcess) -> bool:
-    """Tell whether a process that is in MPI_Finalize was not yet there in the sample before."""
+    """Return whether a process that is in MPI_Finalize was not yet there in the sample before."""
     stacks = process.samples[-2].stacks if len(process.samples) > 1 else ()
     return not isinstance(stacks, Hidden) and bool(stacks) and not _is_ending(in_mpi(stacks))
 
@@ -372,8 +372,8 @@ def _last_posted(operations: Iterable[Pending]) -> list[Pending]:
 
 
 def _blocks_for_sure(pending: Pending) -> bool:
-    """Tell whether only a blocking call can have made an operation: not "MPI_Recv or MPI_Irecv"."""
-    return pending.words.probe and not pending.words.held
+    """Return whether only a blocking call can have made an operation: not "MPI_Recv or MPI_Irecv"."""
+    return pending.words.probe and not pending.words.matched_message
 
 
 def _call_of(pending: Pending) -> str:

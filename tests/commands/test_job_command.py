@@ -51,7 +51,7 @@ def mqs(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     """Run the command in this process; return its exit code and what it printed."""
     try:
         code = cli.main([str(argument) for argument in arguments])
-    except SystemExit as end:  # argparse's way out
+    except SystemExit as end:  # how argparse exits
         code = int(end.code or 0)
     return code, *capsys.readouterr()
 
@@ -62,7 +62,7 @@ def ranks_of(job: Job) -> list[int]:
 
 
 def run_on(pid: int) -> bool:
-    """Tell whether all threads of a process run and nobody holds them."""
+    """Return whether all threads of a process run and nobody holds them."""
     statuses = [read_status(thread) for thread in thread_ids(pid)]
     return bool(statuses) and all(each.state in "RS" and not each.tracer for each in statuses)
 
@@ -98,7 +98,7 @@ ODD_NAMES = ("vt\x0b", "ff\x0c", "fs\x1c", "nel\x85", "separator\u2028", "return
 def test_names_that_anybody_may_choose_are_read_as_they_are(
     compiler: Compiler, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names of libraries that hold ends of lines, and of processes that look like fields, harm no look at them."""
+    """Names of libraries that hold ends of lines, and of processes that resemble fields, harm no sample of them."""
     library = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
     preload = [str(shutil.copy(library, tmp_path / f"{name}.so")) for name in ODD_NAMES]
     environment = {"LD_PRELOAD": ":".join(preload)}
@@ -134,7 +134,7 @@ def test_names_that_anybody_may_choose_are_read_as_they_are(
     ],
 )
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What contradicts itself is exit code 64 and a usage, and nothing is looked at."""
+    """What contradicts itself is exit code 64 and a usage, and nothing is read."""
     code, out, err = mqs(capsys, "job", *arguments)
     assert (code, out) == (USAGE, "")
     assert err.startswith("usage: mqs job")
@@ -143,7 +143,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 # ---------------------------------------------------------------- how it is read
 
 
-def test_one_look_proves_nothing_that_a_message_under_way_could_change(
+def test_one_sample_proves_nothing_that_a_message_under_way_could_change(
     hung: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With --samples 1 the deadlock is suspected, and the report says what would prove it."""
@@ -181,7 +181,7 @@ def test_without_counting_what_a_loop_could_be_is_suspected(
         assert json.loads(out)["job"]["counted"] is False
 
 
-def test_ctrl_c_between_two_looks_leaves_the_job_alone(hung: Job) -> None:
+def test_ctrl_c_between_two_samples_leaves_the_job_alone(hung: Job) -> None:
     """It is exit code 130 without more words, and the ranks go on."""
     arguments = [sys.executable, "-m", "mqs_dll", "job", str(hung.launcher.pid), "--interval", "60s"]
     ranks = ranks_of(hung)
@@ -194,7 +194,7 @@ def test_ctrl_c_between_two_looks_leaves_the_job_alone(hung: Job) -> None:
 
 
 def _reads(pid: int, rank: int) -> bool:
-    """Tell whether a process has opened the memory of a rank."""
+    """Return whether a process has opened the memory of a rank."""
     links = []
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -271,4 +271,4 @@ def test_two_saved_jobs_are_compared(saved: Path, tmp_path: Path, capsys: pytest
     assert "nothing differs" in out
     assert mqs(capsys, "diff", saved, fewer)[0] == 1
     code, out, _ = mqs(capsys, "diff", saved, fewer, "--json")
-    assert (code, json.loads(out)["schema"]) == (1, "mqs-diff/1")
+    assert (code, json.loads(out)["schema"]) == (1, "mqs-diff/2")

@@ -137,14 +137,14 @@ def test_a_row_counts_what_is_pending_on_all_communicators() -> None:
         ),
     ],
 )
-def test_a_row_tells_what_is_pending_where_nothing_tells_what_its_rank_waits_for(
+def test_a_row_shows_what_is_pending_if_what_its_rank_waits_for_is_unknown(
     operations: list[Pending], shown: str
 ) -> None:
-    """It is what the rank has begun and what isn't done; of a collective operation the name, once."""
+    """It is what the rank has started and what isn't done; of a collective operation the name, once."""
     assert " ".join(rows(job(rank(0, *operations), rank(1)))[0][6:]) == shown
 
 
-def test_a_row_tells_what_its_rank_waits_for() -> None:
+def test_a_row_shows_what_its_rank_waits_for() -> None:
     """Where a wait is known, it stands behind the call."""
     read = job(rank(0, receive(1, 7), receive(1, 8)), rank(1))
     one = frame(read)
@@ -244,7 +244,7 @@ def test_a_rank_that_exited_does_not_end_the_view() -> None:
 
 
 def test_the_view_ends_where_only_nodes_that_were_not_reached_may_have_ranks() -> None:
-    """Of those nothing can be told: the job has ended for all that is known."""
+    """Of those nothing can be determined: the job has ended for all that is known."""
     far = rank(1, state=RankState.UNREADABLE, pid=0, host="node1", why="node1 can't be reached")
     alive, over = job(rank(0), far), job(gone(0), far)
     lines, remaining = frames_of(alive, over, alive)
@@ -264,7 +264,7 @@ def test_an_ignored_interrupt_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> 
     assert {*handlers, after} == {signal.SIG_IGN}
 
 
-def test_ranks_that_were_never_seen_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_that_were_never_seen_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have no PID: what becomes of one is no change of another."""
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
@@ -275,14 +275,14 @@ def test_ranks_that_were_never_seen_are_told_apart(monkeypatch: pytest.MonkeyPat
     assert times == ["-", "-", "-", "10 s", "0 s", "10 s"]
 
 
-def test_the_view_ends_after_as_many_looks_as_were_asked_for() -> None:
-    """No look is taken that isn't shown."""
+def test_the_view_ends_after_as_many_samples_as_were_asked_for() -> None:
+    """No sample is taken that isn't shown."""
     lines, remaining = frames_of(job(rank(0)), job(rank(0)), job(rank(0)), count=2)
     assert len(remaining) == 1
-    assert sum("not stopped, a glimpse" in line for line in lines) == 2
+    assert sum("not stopped, sampled at" in line for line in lines) == 2
 
 
-def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_without_a_change_starts_again_with_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of each rank alone; another operation, another state and a new rank are changes."""
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr("time.monotonic", lambda: float(next(now) // 20 * 10))
@@ -295,28 +295,28 @@ def test_the_time_without_a_change_begins_anew_with_each_change(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("interrupts", "ended"), [(1, [True]), (2, [])])
-def test_an_interrupt_waits_for_the_look_and_a_second_one_does_not(interrupts: int, ended: list[bool]) -> None:
+def test_an_interrupt_waits_for_the_sample_and_a_second_one_does_not(interrupts: int, ended: list[bool]) -> None:
     """Either ends the view, and is no error."""
     over: list[bool] = []
 
-    def looks() -> Iterator[Job]:
+    def samples() -> Iterator[Job]:
         for _ in range(interrupts):
             signal.raise_signal(signal.SIGINT)
         over.append(True)
         yield job(rank(0))
         yield job(rank(0))
 
-    watch.watch(looks(), console(), 60.0, None)
+    watch.watch(samples(), console(), 60.0, None)
     assert over == ended
 
 
-def test_a_pause_is_slept_in_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interval_is_slept_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ctrl-C right before the kernel's sleep doesn't end that: it is seen after it, not after a pause of minutes."""
-    naps: list[float] = []
-    monkeypatch.setattr("time.sleep", naps.append)
+    sleeps: list[float] = []
+    monkeypatch.setattr("time.sleep", sleeps.append)
     watch.watch(iter([job(rank(0)), job(rank(0))]), console(), 60.0, 2)
-    assert sum(naps) == pytest.approx(60.0, abs=1.0)
-    assert max(naps) < 1.0
+    assert sum(sleeps) == pytest.approx(60.0, abs=1.0)
+    assert max(sleeps) < 1.0
 
 
 # ---------------------------------------------------------------- progress
@@ -398,7 +398,7 @@ def test_frames_follow_each_other_in_a_pipe(running: Running) -> None:
         [line.split() for line in frame.splitlines() if re.match(r"\d ", line)]
         for frame in done.stdout.split("\n\n")[:2]
     )
-    assert done.stdout.count("not stopped, a glimpse") == 2
+    assert done.stdout.count("not stopped, sampled at") == 2
     assert first[0][:5] == ["0", "3", "5", "4", "-"]
     assert [row[0] for row in second] == ["0", "1", "2", "3"]
     assert all(int(row[4]) >= 1 for row in second)
@@ -440,7 +440,7 @@ class Terminal:
         return self._process.wait(SECONDS)
 
     def settings_changed(self) -> bool:
-        """Tell whether the terminal's settings are others than at the beginning."""
+        """Return whether the terminal's settings are others than at the start."""
         return termios.tcgetattr(self._theirs) != self._settings
 
     def __enter__(self) -> Terminal:
@@ -461,7 +461,7 @@ def test_the_live_view_fills_the_screen_until_ctrl_c(running: Running) -> None:
         terminal.read_until(re.escape(ALTERNATE_SCREEN))
         terminal.read_until(rb"(?s)sample 2,.*\n0 +3 +5 +4 .*\n3 ")
         terminal.press(b"\x03")
-        terminal.read_until(rb"(?s)" + re.escape(FORMER_SCREEN) + rb".*not stopped, a glimpse.*\n3 ")
+        terminal.read_until(rb"(?s)" + re.escape(FORMER_SCREEN) + rb".*not stopped, sampled at.*\n3 ")
         assert terminal.wait() == 0
         assert terminal.output.rfind(CURSOR_SHOWN) > terminal.output.rfind(ALTERNATE_SCREEN)
         assert b"Traceback" not in terminal.output

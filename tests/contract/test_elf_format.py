@@ -60,7 +60,7 @@ def test_notes_end_at_the_first_that_is_not_whole() -> None:
 
 
 @pytest.mark.parametrize(("place", "size"), [(32, 8), (40, 8), (56, 2), (60, 2)])
-def test_tables_that_lie_nowhere_are_told(tmp_path: Path, place: int, size: int) -> None:
+def test_tables_that_lie_nowhere_are_reported(tmp_path: Path, place: int, size: int) -> None:
     """A library's file whose tables lie beyond its end is damaged, and exports nothing."""
     damaged = bytearray(OWN)
     damaged[place : place + size] = b"\xff" * size

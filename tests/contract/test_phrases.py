@@ -100,7 +100,7 @@ def test_the_calls_that_may_have_made_an_operation_are_in_its_first_line(line: s
 
 def test_calls_stand_in_the_first_line_alone() -> None:
     """In any other one, a vendor's library may mean something else by them."""
-    lines = written(made_by("MPI_Irecv"), made_by("MPI_Bsend", how=How.GONE_ON))
+    lines = written(made_by("MPI_Irecv"), made_by("MPI_Bsend", how=How.BUFFERED))
     assert read(lines) == Words(calls=("MPI_Irecv",))
     assert unread(lines) == lines[1:]
 
@@ -108,9 +108,9 @@ def test_calls_stand_in_the_first_line_alone() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD), {"held": True}),
-        (made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON), {"gone_on": True}),
-        (made_by("MPI_Irecv", how=How.NONBLOCKING, fate=Fate.FREED), {"gone_on": True}),
+        (made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE), {"matched_message": True}),
+        (made_by("MPI_Bsend", "MPI_Ibsend", how=How.BUFFERED), {"detached": True}),
+        (made_by("MPI_Irecv", how=How.NONBLOCKING, fate=Fate.FREED), {"detached": True}),
         (made_by("MPI_Irecv", "MPI_Imrecv", fate=Fate.CANCELLED), {"cancelled": True}),
     ],
 )
@@ -126,8 +126,8 @@ def test_what_became_of_an_operation_may_stand_in_its_first_line(line: str, says
         (phrases.request(HANDLE, in_wait=True), Words(request=HANDLE, in_wait=True)),
         (phrases.request(HANDLE, in_wait=True, needs=2), Words(request=HANDLE, in_wait=True, needs=2)),
         (phrases.CANCELLED(), Words(cancelled=True)),
-        (phrases.FREED(), Words(gone_on=True)),
-        (phrases.NOT_DELIVERED(HANDLE), Words(gone_on=True)),
+        (phrases.FREED(), Words(detached=True)),
+        (phrases.NOT_DELIVERED(HANDLE), Words(detached=True)),
         (phrases.RECEIVE_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.WORKER_NUMBER(LARGEST), Words(number=LARGEST)),
         (phrases.ENDPOINT_NUMBER(LARGEST), Words(number=LARGEST)),
@@ -181,7 +181,7 @@ MORE = (*FLOW, ORDER, UNCOLLECTED, *BLOCKED, BUFFERING, SPECIAL)
 
 @scenes(places(*TRAFFIC, *MORE))
 def test_every_line_that_is_written_of_live_processes_is_read_or_for_people(scene: Scene) -> None:
-    """No walker writes what nothing understands; and each operation of the program's own tells of its calls."""
+    """No walker writes what nothing understands; and each operation of the program's own names its calls."""
     for seen in scene.see(DIRECT):
         for communicator in seen.communicators:
             for queue in communicator.queues:
@@ -194,7 +194,7 @@ def test_every_line_that_is_written_of_live_processes_is_read_or_for_people(scen
 
 @scenes(places(*(case for case in BLOCKED if case.program == "blocked")))
 def test_requests_in_a_wait_are_read_as_such(scene: Scene) -> None:
-    """Open MPI tells which requests of a live MPI_Waitall are still needed, and how many; MPICH tells of none."""
+    """Open MPI shows which requests of a live MPI_Waitall are still needed, and how many; MPICH doesn't."""
     words = [
         read(operation.extra_text)
         for seen in scene.see(DIRECT)

@@ -1,4 +1,4 @@
-"""Core files: what a core tells is what the live process told, and what it can't tell is said."""
+"""Core files: what a core has is what the live process had, and what it lacks is said."""
 
 from __future__ import annotations
 
@@ -114,30 +114,30 @@ def cores(
     shutil.rmtree(directory)
 
 
-def look(path: Path) -> tuple[Snapshot, list[str]]:
-    """Return what a core file tells, and what it says that it can't."""
+def read_core_file(path: Path) -> tuple[Snapshot, list[str]]:
+    """Return what a core file shows, and what it says that it can't."""
     with CoreProcess(path) as core, ProcessReader(Library(), core, pid=core.pid, program=core.file.name) as look_:
         return look_.read(), core.caveats()
 
 
 @pytest.mark.parametrize("kind", ["gcore", "kernel"])
-def test_a_core_tells_what_the_live_process_told(cores: Cores, kind: str) -> None:
+def test_a_core_shows_what_the_live_process_showed(cores: Cores, kind: str) -> None:
     """Communicators, groups and queues of gcore's and of the kernel's cores are those of the live ranks."""
     for rank in GIVEN:
-        told, caveats = look(cores.of(rank, kind))
+        told, caveats = read_core_file(cores.of(rank, kind))
         live = cores.live[rank]
         assert caveats == []
         assert (told.pid, told.program, told.global_rank) == (live.pid, live.program, rank)
         assert told.process_message == live.process_message
         assert told.communicators == live.communicators
-        assert told.pause == 0.0
+        assert told.stop_time == 0.0
         assert told.reads > 0
 
 
 @pytest.mark.parametrize("cores", [WITH_SHARED_QUEUES], indirect=True)
 def test_shared_memory_that_a_core_leaves_out_is_named(cores: Cores) -> None:
     """Where a queue leads to memory that the core doesn't hold, numbers are unknown and the core says what it lacks."""
-    told, caveats = look(cores.of(1, "default"))
+    told, caveats = read_core_file(cores.of(1, "default"))
     assert without_sends(told.communicators) == without_sends(cores.live[1].communicators)
     shown = [send for each in told.communicators for send in each.queues[Queue.SENDS].operations]
     true = [send for each in cores.live[1].communicators for send in each.queues[Queue.SENDS].operations]
@@ -163,7 +163,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
     job = read_cores(
         [str(cores.directory / "gcore.*")], opener(), on_progress=lambda now, all_: done.append((now, all_))
     )
-    assert (job.source, job.sizes, job.stopped, job.pause) == ("core files", (RANKS,), False, 0.0)
+    assert (job.source, job.sizes, job.stopped, job.stop_time) == ("core files", (RANKS,), False, 0.0)
     assert job.mpi
     assert cores.live[0].process_message.startswith(job.mpi)
     assert [(process.world, process.rank) for process in job.processes] == [(0, rank) for rank in range(RANKS)]
@@ -180,7 +180,7 @@ def test_the_core_files_of_a_job_are_one_job(cores: Cores) -> None:
 
 
 def test_two_cores_of_one_rank_are_refused(cores: Cores) -> None:
-    """Two core files of the same rank can't both be of this job: nothing tells which one is."""
+    """Two core files of the same rank can't both be of this job: it isn't known which one is."""
     with pytest.raises(MixedRanksError, match=r"gcore\.0 and .*kernel\.0 are both of rank 0"):
         read_cores([str(cores.of(0, "gcore")), str(cores.of(0, "kernel"))], opener(), stacks=False)
 
@@ -196,7 +196,7 @@ class Bench:
     lamp: int
     """Where the library's variable lay."""
     code: bytes
-    """The begin of the library's function in the live process."""
+    """The start of the library's function in the live process."""
     lamp_watts: int
     """Where that lay."""
 
@@ -251,7 +251,7 @@ def test_what_a_core_leaves_out_comes_from_the_files_at_hand(bench: Bench, core:
         assert process.caveats() == []
 
 
-def test_a_core_tells_its_process(bench: Bench, core: Path) -> None:
+def test_a_core_shows_its_process(bench: Bench, core: Path) -> None:
     """The program, its name, its arguments and its environment are in the core."""
     with CoreProcess(core) as process:
         assert process.file.program == str(bench.directory / "room")
@@ -299,11 +299,11 @@ def test_another_build_without_a_build_id_is_never_used(tmp_path: Path) -> None:
 def test_a_mapping_beyond_the_end_of_any_file_has_no_bytes(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a damaged core says of places in files is refused where no file has such places, however far they are."""
     with CoreProcess(core) as process:
-        mapping = next(each for each in process.file.mappings if each.offset == 0 and process.libraries.at(each.begin))
+        mapping = next(each for each in process.file.mappings if each.offset == 0 and process.libraries.at(each.start))
         for offset in (1 << 62, 1 << 63, 1 << 70):
             beyond = mapping._replace(offset=offset)
             monkeypatch.setattr(process.file, "mapping_at", lambda address, found=beyond: found)
-            assert process.libraries.part(mapping.begin, 8) is None
+            assert process.libraries.part(mapping.start, 8) is None
 
 
 @pytest.mark.parametrize("below", ["their own paths", "no directories"])
@@ -324,7 +324,7 @@ def test_copies_of_the_libraries_are_found_below_sysroot(bench: Bench, core: Pat
 
 
 def test_debug_information_is_found_below_sysroot(bench: Bench, core: Path, tmp_path: Path) -> None:
-    """Debug information that packages put below usr/lib/debug, by build-id, is looked for in --sysroot DIR too."""
+    """Debug information that packages put below usr/lib/debug, by build-id, is searched for in --sysroot DIR too."""
     with CoreProcess(core) as process:
         assert process.image.find_type("lamp_t") is None
         (module,) = (module for module in process.program.modules() if module.name == str(bench.library))
@@ -355,16 +355,16 @@ def test_what_a_core_holds_precedes_the_files(core: Path) -> None:
         code = next(
             mapping
             for mapping in process.file.mappings
-            if mapping.end - mapping.begin > 3 * PAGE and process.file.part(mapping.begin, 1) is None
+            if mapping.end - mapping.start > 3 * PAGE and process.file.part(mapping.start, 1) is None
         )
-        before = process.fetch(code.begin, 3 * PAGE)
+        before = process.fetch(code.start, 3 * PAGE)
         data = bytearray(core.read_bytes())
         heap = next(place for place in loads(data) if process.file.mapping_at(address_of(data, place)) is None)
         page = process.fetch(address_of(data, heap), PAGE)
-    struct.pack_into("<QQQQ", data, heap + 16, code.begin + PAGE, 0, PAGE, PAGE)
+    struct.pack_into("<QQQQ", data, heap + 16, code.start + PAGE, 0, PAGE, PAGE)
     core.write_bytes(data)
     with CoreProcess(core) as process:
-        assert process.fetch(code.begin, 3 * PAGE) == before[:PAGE] + page + before[2 * PAGE :]
+        assert process.fetch(code.start, 3 * PAGE) == before[:PAGE] + page + before[2 * PAGE :]
 
 
 def loads(core: bytes | bytearray) -> list[int]:
@@ -405,10 +405,10 @@ def test_a_core_that_was_cut_off_says_how_much_is_missing(bench: Bench, tmp_path
             process.fetch(linker_list, 8)
 
 
-def test_a_gcore_that_was_cut_off_has_lost_what_tells_its_program(core: Path) -> None:
+def test_a_gcore_that_was_cut_off_has_lost_the_name_of_its_program(core: Path) -> None:
     """gcore writes the notes last: without them a core file is refused with what is missing."""
     os.truncate(core, core.stat().st_size // 2)
-    with pytest.raises(CoreError, match="doesn't tell what program it is of: it was cut off"):
+    with pytest.raises(CoreError, match="doesn't show what program it is of: it was cut off"):
         CoreProcess(core)
 
 
@@ -445,7 +445,7 @@ def of_another_machine(core: bytes) -> bytes:
 def test_what_is_no_core_file_is_refused_with_a_sentence(
     core: Path, change: Callable[[bytes], bytes], error: type[MqsError], said: str
 ) -> None:
-    """Each wrong file gets the sentence that tells what it is."""
+    """Each wrong file gets the sentence that says what it is."""
     core.write_bytes(change(core.read_bytes()))
     with pytest.raises(error, match=re.escape(said)):
         CoreProcess(core)
@@ -504,7 +504,7 @@ def test_what_libelf_says_of_damage_is_an_error_of_libmqs(core: Path, monkeypatc
 # ---------------------------------------------------------------- processes that are no ranks, and several jobs
 
 
-def test_cores_that_tell_nothing_are_processes_that_were_not_read(core: Path) -> None:
+def test_cores_that_show_nothing_are_processes_that_were_not_read(core: Path) -> None:
     """A core of a program without MPI, and one of which nothing is left, are processes with the reason."""
     empty = core.with_name("core.empty")
     empty.touch()
@@ -548,7 +548,7 @@ def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
     ],
     ids=["spawned, Open MPI", "two jobs", "spawned, MPICH", "spawned late", "no rank"],
 )
-def test_worlds_are_told_apart_by_the_launchers_variables(
+def test_worlds_are_distinguished_by_the_launchers_variables(
     bench: Bench,
     tmp_path: Path,
     environments: tuple[dict[str, str], ...],
@@ -633,7 +633,7 @@ def open_made_up(process: TargetProcess) -> tuple[QueueLibrary, None]:
     return cast(QueueLibrary, MadeUpRank(process.file.environment)), None
 
 
-def test_the_memory_tells_the_rank_and_contradictions_are_refused(bench: Bench, tmp_path: Path) -> None:
+def test_the_memory_shows_the_rank_and_contradictions_are_refused(bench: Bench, tmp_path: Path) -> None:
     """A rank in the MPI's memory counts, whatever the launcher's variables say; two sizes are two jobs."""
     paths = []
     for rank, size in ((2, 3), (0, 4)):
@@ -670,7 +670,7 @@ def test_what_is_said_beside_a_report_is_escaped(capsys: pytest.CaptureFixture[s
 
 
 def test_show_says_what_a_core_lacks(bench: Bench, core: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where libraries aren't at hand, that is named as the cause, with the way out."""
+    """Where libraries aren't at hand, that is named as the cause, with the remedy."""
     away = bench.library.rename(bench.directory / "away")
     try:
         assert main(["show", "--core", str(core)]) == 3

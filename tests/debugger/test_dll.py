@@ -81,7 +81,7 @@ class BigEndian(MemoryImage):
 
 
 def process_with_plan(plan: Plan) -> BigEndian:
-    """Return a process that tells the vendor's library what to do."""
+    """Return a process that directs the vendor's library."""
     process = BigEndian({PLAN_AT: struct.pack(">i", plan).ljust(4096, b"\0")})
     process.image = LampImage({"plan": PLAN_AT})
     return process
@@ -370,7 +370,7 @@ def test_the_global_rank_is_optional(vendor: DynamicLibrary) -> None:
         first_communicator(vendor, Plan.SHOW).get_global_rank()
 
 
-def test_the_end_is_told_to_the_library(vendor: DynamicLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_is_reported_to_the_library(vendor: DynamicLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a library keeps for a process and for its image it is told to free when they are closed."""
     calls: list[str] = []
     true_call = vendor.call
@@ -421,12 +421,12 @@ def test_a_snapshot(vendor: DynamicLibrary, vendors: Path) -> None:
     assert [each.group for each in snapshot.communicators] == [(-1, 4, 8)] * 2
     assert [len(queue.operations) for queue in snapshot.communicators[0].queues] == [0, 2, 2]
     assert counts == [0, 1]
-    assert snapshot.pause > 0
+    assert snapshot.stop_time > 0
     assert snapshot.reads == snapshot.bytes_read // 4 > 0
 
 
 def test_hidden_and_broken_queues(vendor: DynamicLibrary, vendors: Path) -> None:
-    """A queue that can't be looked at has the reason; one that breaks off has what came before, and the failure."""
+    """A queue that can't be read has the reason; one that breaks off has what came before, and the failure."""
     with planner(vendors, Plan.HIDE_QUEUES) as process:
         hidden = take_snapshot(vendor, process).communicators[0]
     assert hidden.group == Hidden("the vendor's text for 1")
@@ -440,7 +440,7 @@ def test_hidden_and_broken_queues(vendor: DynamicLibrary, vendors: Path) -> None
     assert sends == QueueSnapshot(Queue.SENDS, ())
 
 
-def test_what_is_looked_at_further(vendor: DynamicLibrary, vendors: Path) -> None:
+def test_what_is_read_further(vendor: DynamicLibrary, vendors: Path) -> None:
     """A further look happens while the process still stands, and its result is part of the snapshot."""
     view = CoreView(windows=())
     seen = []

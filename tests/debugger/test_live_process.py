@@ -73,7 +73,7 @@ def bench_with_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kind_of_lamp(process: LiveProcess) -> int:
-    """Return the first byte of the variable ``lamp``, which tells its library."""
+    """Return the first byte of the variable ``lamp``, which identifies its library."""
     address = process.image.find_symbol("lamp")
     assert address is not None
     return process.fetch(address, 1)[0]
@@ -136,7 +136,7 @@ def test_types_from_a_debug_link(bench_with_types: Path) -> None:
 
 
 def test_debug_files_have_symbols_too(bench_with_types: Path) -> None:
-    """A variable that only they name is found once they were looked at for a type; also in the next process."""
+    """A variable that only they name is found once they were read for a type; also in the next process."""
     for _ in range(2):
         with running(bench_with_types / "room") as target, LiveProcess(target.pid) as process:
             assert process.image.find_symbol("switches") is None
@@ -191,7 +191,7 @@ def test_the_network_is_never_asked(bench: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
-    """A fetch that leaves mapped memory by a byte fails whole and tells address and size."""
+    """A fetch that leaves mapped memory by a byte fails whole and shows address and size."""
     top = max(mapping.end for mapping in mappings(sleeper.pid) if mapping.path == "[stack]")
     with LiveProcess(sleeper.pid) as process:
         assert len(process.fetch(top - mmap.PAGESIZE, mmap.PAGESIZE)) == mmap.PAGESIZE
@@ -200,7 +200,7 @@ def test_a_fetch_is_whole_or_fails(sleeper: subprocess.Popen[str]) -> None:
         assert (failure.value.address, failure.value.size) == (top - 8, 9)
 
 
-def test_a_name_that_looks_like_what_stands_behind_it_is_told_whole(bench: Path, tmp_path: Path) -> None:
+def test_a_name_that_resembles_what_stands_behind_it_is_reported_whole(bench: Path, tmp_path: Path) -> None:
     """State, parent and the rest are those of the process, not of its name."""
     odd = compile_target(tmp_path / "odd.so", "odd.c", "-shared", "-fPIC")
     with running(bench / "sleeper", "threads", environment={"LD_PRELOAD": str(odd)}) as process:
@@ -210,7 +210,7 @@ def test_a_name_that_looks_like_what_stands_behind_it_is_told_whole(bench: Path,
     assert (status.name, status.process) == ("a) R 1 (\r\x0b\\n\\xff", process.pid)
 
 
-def test_a_path_with_blanks_is_told_whole(tmp_path: Path) -> None:
+def test_a_path_with_blanks_is_reported_whole(tmp_path: Path) -> None:
     """The kernel escapes no blanks: all of the line's rest is the path."""
     path = tmp_path / "a lamp  of two"
     path.write_bytes(b"\1")
@@ -259,7 +259,7 @@ def test_memory_of_another_program_is_never_read(bench: Path) -> None:
             process.fetch(address, 8)
 
 
-# ---------------------------------------------------------------- processes that can't be looked at
+# ---------------------------------------------------------------- processes that can't be read
 
 
 def test_no_such_process() -> None:
@@ -305,14 +305,14 @@ def test_a_32_bit_program_is_refused(tmp_path: Path) -> None:
 def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None:
     """What the kernel forbids is explained by the process's user."""
 
-    def look_as_nobody() -> Iterator[None]:
+    def open_as_nobody() -> Iterator[None]:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
         LiveProcess(sleeper.pid)
         yield
 
-    with other_process(look_as_nobody) as child:
+    with other_process(open_as_nobody) as child:
         assert child.report.startswith(NotPermittedError.__name__)
         assert "it belongs to user root" in child.report
 
@@ -335,11 +335,11 @@ def test_all_threads_stand_and_go_on(sleeper: subprocess.Popen[str]) -> None:
     with stopped(sleeper.pid) as stop_:
         assert states(sleeper.pid) == {"t"}
     wait_until(lambda: states(sleeper.pid) == {"S"})
-    assert stop_.pause > 0
+    assert stop_.stop_time > 0
 
 
 def test_threads_that_come_and_go(bench: Path) -> None:
-    """No thread escapes that was begun while the others were stopped."""
+    """No thread escapes that was started while the others were stopped."""
     with running(bench / "sleeper", "churn") as target:
         for _ in range(20):
             with stopped(target.pid):
@@ -348,7 +348,7 @@ def test_threads_that_come_and_go(bench: Path) -> None:
 
 
 def test_a_process_that_its_user_stopped_stays_so(sleeper: subprocess.Popen[str]) -> None:
-    """A process in a SIGSTOP is looked at and remains stopped."""
+    """A process in a SIGSTOP is read and remains stopped."""
     sleeper.send_signal(signal.SIGSTOP)
     wait_until(lambda: states(sleeper.pid) == {"T"})
     with stopped(sleeper.pid):
@@ -497,7 +497,7 @@ while True:
     second.kill()
     second.wait()
 
-def naps():
+def sleeps():
     "Return how often each thread has gone to sleep, once all of them are asleep for good: a stop is a sleep, too."
     before = None
     while True:
@@ -508,7 +508,7 @@ def naps():
         before = counts
         time.sleep(0.1)
 
-before = naps()
+before = sleeps()
 for act in (lambda: stopped(pid, looked_at.started).__enter__(), lambda: LiveProcess(pid, looked_at.started)):
     try:
         act()
@@ -519,10 +519,10 @@ job = FoundJob(None, "title", "user", 0.0, "host", (FoundWorld(1, True),), (rank
 print(read_job(job, lambda process: (Library(), None)).processes[0].state.value)
 with ranks.stopped():
     pass
-assert naps() == before, "it was stopped"
+assert sleeps() == before, "it was stopped"
 with stopped(pid, start_time(pid)):
     print("its own start time will do")
-assert naps() != before
+assert sleeps() != before
 print(pid)
 second.kill()
 """

@@ -60,7 +60,7 @@ def job(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[Job]:
 
 
 def sleeps(pid: int) -> bool:
-    """Tell whether a process has become the program that sleeps, and does."""
+    """Return whether a process has become the program that sleeps, and does."""
     stat = read_stat(pid)
     return stat is not None and (stat.name, stat.state) == ("sleep", "S") and b"libc" in read_file(f"/proc/{pid}/maps")
 
@@ -120,7 +120,7 @@ def test_one_rank_of_another_user_is_shown_and_diagnosed(job: Job) -> None:
     assert "receive from rank 2 of 'halo exchange'" in mqs("watch", job.launcher.pid, "--count", "1").stdout
 
 
-def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job, sleeper: int) -> None:
+def test_the_reader_has_the_rights_of_the_jobs_user_and_no_others(job: Job, sleeper: int) -> None:
     """The agent has that user's IDs alone, no capability and no way to get one, and nothing of root's open.
 
     What it has open is the memory of that user's processes; and what holds these for it is root's.
@@ -163,14 +163,14 @@ def test_what_looks_has_the_rights_of_the_jobs_user_and_no_others(job: Job, slee
 
 
 def is_of_another(pid: int) -> bool:
-    """Tell whether a process is some other user's."""
+    """Return whether a process is some other user's."""
     with suppress(NoSuchProcessError):
         return owner_of(pid).user != NOBODY.user
     return False
 
 
 def is_open_to_nobody(path: Path) -> bool:
-    """Tell whether that user may read a file."""
+    """Return whether that user may read a file."""
     found = path.stat()
     return bool(found.st_mode & stat.S_IROTH) or found.st_uid == NOBODY.user
 
@@ -398,7 +398,7 @@ def test_whose_a_process_is_the_kernel_says(sleeper: int) -> None:
 
 @pytest.mark.parametrize("theirs", ["lib", "bin", "search"])
 def test_calibrate_runs_nothing_that_the_processes_owner_could_have_made(theirs: str, job: Job, tmp_path: Path) -> None:
-    """Neither that user's mpiexec, nor a library of theirs, nor what lies in folders that theirs are looked for in."""
+    """Neither that user's mpiexec, nor a library of theirs, nor what lies in folders that are searched for theirs."""
     with tempfile.TemporaryDirectory() as folder:
         prefix, marker = Path(folder), tmp_path / "marker"
         prefix.chmod(0o755)
@@ -446,7 +446,7 @@ def mapping(library: Path, environment: Mapping[str, str]) -> Iterator[int]:
             process.kill()
 
 
-def test_calibrate_looks_for_libraries_in_the_jobs_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibrate_searches_for_libraries_in_the_jobs_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """An MPI's folder may have another UCX than the one that jobs run with: what was set for them comes first."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/ucx/lib")
     mpi = Installation(Path("/usr/lib/x86_64-linux-gnu/libmpi.so.40"), ["mpiexec"])

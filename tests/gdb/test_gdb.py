@@ -109,7 +109,7 @@ def test_a_failure_is_a_sentence() -> None:
     assert "mqs: gdb's inferior 1 has no process: attach to a rank, or open its core file.\n" in printed
     assert "mqs: no inferior of gdb has a process" in printed
     assert printed.count("the program uses no MPI that libmqs knows") == 2
-    assert "mqs show: unrecognized arguments: --everything; `help mqs show` tells more" in printed
+    assert "mqs show: unrecognized arguments: --everything; see `help mqs show`" in printed
     assert "mqs job: unrecognized arguments: 1;" in printed
     assert "Traceback" not in printed
 

@@ -29,7 +29,7 @@ static const char usage[] =
     "  --chunk N      fetch in pieces of N bytes at most\n"
     "  --latency USEC wait before each fetch, as if the process were far away\n"
     "  --types FILE   have the debug information of a file: lines \"STRUCT SIZE\" and \"STRUCT.MEMBER OFFSET\"\n"
-    "  --repeat N     before, set the process up N times and sweep twice each time, and tell how long that took\n"
+    "  --repeat N     before, set the process up N times and sweep twice each time, and print how long that took\n"
     "  --no-stop      don't stop the process\n"
     "  --one-image    set all processes up as ones of the first one's image, and ask about them in turn\n";
 
@@ -161,7 +161,7 @@ static int size_of(mqs_type *type)
     return types_size(type);
 }
 
-/* This host has not been told about ranks, as a debugger that attached to one process by hand. */
+/* This host does not know ranks, as a debugger that attached to one process by hand. */
 static int get_global_rank(mqs_process *process)
 {
     (void)process;
@@ -453,11 +453,11 @@ static struct duration now(void)
     return (struct duration){microseconds(CLOCK_PROCESS_CPUTIME_ID), microseconds(CLOCK_MONOTONIC)};
 }
 
-static struct duration since(struct duration begin)
+static struct duration since(struct duration started)
 {
     struct duration end = now();
 
-    return (struct duration){end.busy - begin.busy, end.all - begin.all};
+    return (struct duration){end.busy - started.busy, end.all - started.all};
 }
 
 static void print_duration(const char *key, struct duration duration)
@@ -490,11 +490,11 @@ struct measured {
 
 static void measure_sweep(struct measured *measured)
 {
-    struct duration begin = now(), took;
+    struct duration started = now(), took;
 
     memset(&counts, 0, sizeof counts);
     sweep(0);
-    took = since(begin);
+    took = since(started);
     if (measured->best.all == 0 || took.busy < measured->best.busy) {
         measured->best.busy = took.busy;
     }
@@ -548,7 +548,7 @@ static void print_counts(const char *key)
 }
 
 static struct {
-    struct duration begin;
+    struct duration started;
     long resident_kib;
 } before_library;
 
@@ -561,7 +561,7 @@ static int show_image(void)
         return 0;
     }
     code = report(1, "image_has_queues", library.image_has_queues(&the_image, &message));
-    print_duration("start", since(before_library.begin));
+    print_duration("start", since(before_library.started));
     json_string("image_message", message);
     return code == mqs_ok;
 }
@@ -790,7 +790,7 @@ static int prepare(const char *pid)
 static int open_library(void)
 {
     before_library.resident_kib = resident_kib();
-    before_library.begin = now();
+    before_library.started = now();
     return library.setup_basic_callbacks != NULL || library_open(&library, options.dll);
 }
 

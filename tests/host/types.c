@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LINES = 1000, MOST_CHARACTERS = 100 };
+enum { MAX_LINES = 1000, MAX_CHARACTERS = 100 };
 
 /* One line of the file; a type is the line with its size. */
 struct mqs_type_ {
-    char name[MOST_CHARACTERS];
+    char name[MAX_CHARACTERS];
     int value;
 };
-static mqs_type lines[MOST_LINES];
+static mqs_type lines[MAX_LINES];
 static int line_count;
 
 int types_load(const char *path)
@@ -22,7 +22,7 @@ int types_load(const char *path)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
         return 0;
     }
-    while (line_count < MOST_LINES && fscanf(file, "%99s %d", lines[line_count].name, &lines[line_count].value) == 2) {
+    while (line_count < MAX_LINES && fscanf(file, "%99s %d", lines[line_count].name, &lines[line_count].value) == 2) {
         line_count++;
     }
     fclose(file);
@@ -41,7 +41,7 @@ mqs_type *types_find(const char *name)
 
 int types_offset(const mqs_type *type, const char *member)
 {
-    char name[2 * MOST_CHARACTERS];
+    char name[2 * MAX_CHARACTERS];
     const mqs_type *found;
 
     snprintf(name, sizeof name, "%s.%s", type->name, member);

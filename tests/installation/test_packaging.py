@@ -151,7 +151,7 @@ def test_the_wheel_for_all_is_a_manylinux_one(wheel_for_all: Path) -> None:
 
 
 def test_an_earlier_build_is_not_used_again(sources: Path, wheel: Path, tmp_path: Path) -> None:
-    """What another Python of the same version left in build/ is compiled anew."""
+    """What another Python of the same version left in build/ is compiled again."""
     assert wheel.is_file()
     log = tmp_path / "log"
     compiler = tmp_path / "compiler"

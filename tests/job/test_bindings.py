@@ -10,7 +10,7 @@ import pytest
 from mqs_dll.debugger.job.stacks.constants import Constants, constants_of
 from mqs_dll.job import bindings, calls
 from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.wheels import WHEELS_DIRECTORY
 from tools.mpi_bindings import ABI, HEADERS, constants_in, functions, main
@@ -129,7 +129,7 @@ def test_values_of_arguments_are_called_what_their_mpi_calls_them() -> None:
 
     def called(mpi: Constants | None, function: str, **values: int) -> list[str]:
         assert mpi is not None
-        arguments = (Argument(name, value, Witness.BOTH) for name, value in values.items())
+        arguments = (Argument(name, value, ArgumentEvidence.BOTH) for name, value in values.items())
         return [each.called for each in mpi.named(function, arguments)]
 
     mpich = constants_of(_Image(MPIR_Dup_fn=1))  # type: ignore[arg-type]
@@ -147,14 +147,14 @@ def test_values_of_arguments_are_called_what_their_mpi_calls_them() -> None:
     assert constants_of(_Image()) is None  # type: ignore[arg-type]
 
 
-def test_arguments_that_no_call_can_have_are_told_from_others() -> None:
-    """Counts, ranks and tags are not negative, but for those that have names; a handle is of the parameter's type."""
+def test_arguments_that_no_call_can_have_are_distinguished_from_others() -> None:
+    """Counts, ranks and tags are not negative, except those that have names; a handle is of the parameter's type."""
     mpich = constants_of(_Image(MPIR_Dup_fn=1))  # type: ignore[arg-type]
     open_mpi = constants_of(_Image(ompi_mpi_comm_world=0x7F10))  # type: ignore[arg-type]
 
     def may_be(mpi: Constants | None, **values: int) -> bool:
         assert mpi is not None
-        return mpi.may_be("MPI_Recv", [Argument(name, value, Witness.BOTH) for name, value in values.items()])
+        return mpi.may_be("MPI_Recv", [Argument(name, value, ArgumentEvidence.BOTH) for name, value in values.items()])
 
     assert may_be(mpich, count=0, datatype=0x8C000001, source=-2, tag=-1, comm=0x84000003, status=1)
     assert not may_be(mpich, count=4, tag=-7)

@@ -15,7 +15,7 @@ CASES = 20_000
 """In all; `python -m benchmarks.fuzz --text 1000000` tries as many as one likes."""
 
 MAX_MIB = 150
-"""Of memory in use, more than at the begin: the largest of these inputs takes a few."""
+"""Of memory in use, more than at the start: the largest of these inputs takes a few."""
 
 MAX_SECONDS = 5.0
 """Of processor time, of a single one."""

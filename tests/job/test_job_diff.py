@@ -35,7 +35,7 @@ from tests.support.made_up_job import (
     unexpected,
 )
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "diff-schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "diff-schema-2.json").read_text())
 HALO = communicator("halo", (0, 1))
 
 
@@ -157,7 +157,7 @@ def with_communicators(*made: object, restarted: bool = False) -> Job:
 
 
 def test_communicators_that_appeared_or_vanished() -> None:
-    """A communicator is told from others by its number and its group."""
+    """A communicator is distinguished from others by its number and its group."""
     assert lines(compare(with_communicators(), with_communicators(HALO))) == [
         f'ranks [0-1]: "halo" (id {HALO.unique_id:#x}) appeared'
     ]
@@ -188,7 +188,7 @@ def test_a_program_that_was_started_anew_may_number_its_communicators_otherwise(
 
 
 def test_operations_that_appeared_or_vanished() -> None:
-    """An operation is told from others by queue, peer, tag, length and buffer."""
+    """An operation is distinguished from others by queue, peer, tag, length and buffer."""
     before = [receive(0, 7), send(0, 7)]
     after = [receive(0, 8), unexpected(0, 7, length=9), note("3 more")]
     assert changes(before, after) == [
@@ -201,7 +201,7 @@ def test_operations_that_appeared_or_vanished() -> None:
 
 
 def test_equal_operations_are_counted() -> None:
-    """Of three receives that look alike, two that are gone are two."""
+    """Of three receives that are alike, two that are gone are two."""
     assert changes([receive(ANY, ANY)] * 3, [receive(ANY, ANY)]) == [
         "receive from any rank, tag any, 8 bytes (MPI_Recv or MPI_Irecv) (2 times): vanished"
     ]
@@ -214,14 +214,14 @@ def test_an_operation_that_has_gone_on() -> None:
     ]
 
 
-def test_a_later_operation_that_looks_alike_is_told_by_its_words() -> None:
+def test_a_later_operation_that_is_alike_is_known_by_its_words() -> None:
     """In one process a receive with another number is another receive."""
     before, after = (receive(0, 7, text=("MPI_Recv", f"no. {number}")) for number in (17, 18))
     assert changes([before], [after]) == ["receive from rank 0, tag 7, 8 bytes (MPI_Recv): another one like it"]
 
 
 def test_addresses_count_within_one_process_only() -> None:
-    """A program that was started anew has its buffers and handles elsewhere, and that is no difference."""
+    """A program that was started again has its buffers and handles elsewhere, and that is no difference."""
     before = receive(0, 7, buffer=0x1000, text=("MPI_Recv", "request 0x10"))
     after = receive(0, 7, buffer=0x2000, text=("MPI_Recv", "request 0x20"))
     assert len(changes([before], [after])) == 2
@@ -244,7 +244,7 @@ def test_what_cannot_be_seen_has_not_vanished(obstacle: str) -> None:
     for before, after in ((whole, unseen), (unseen, whole)):
         diff = difference(before, after)
         assert diff.operations == ()
-        assert [each.what for each in diff.sights] == ["receives"]
+        assert [each.what for each in diff.visibility] == ["receives"]
 
 
 # ---------------------------------------------------------------- printed
@@ -272,7 +272,7 @@ def test_of_very_many_lines_the_first_are_shown() -> None:
 
 
 def test_the_json_holds_to_its_schema() -> None:
-    """Every kind of difference, with names that are no UTF-8, is what diff-schema-1.json describes."""
+    """Every kind of difference, with names that are no UTF-8, is what diff-schema-2.json describes."""
     halo = communicator(b"caf\xe9", (0, 1))
     before = job(rank(0, receive(1, 7), send(1, on=halo)), rank(1, call="MPI_Recv"), rank(2), title="a\udce9")
     after = job(rank(0, receive(1, 7, status=Status.COMPLETE), hidden=[Queue.UNEXPECTED], pid=5), rank(1), gone(2))

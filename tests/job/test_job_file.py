@@ -28,10 +28,12 @@ from mqs_dll.contract.abi import (
 )
 from mqs_dll.contract.errors import SavedFileError
 from mqs_dll.job import saved as job_file
-from mqs_dll.job.records import CallStack, Frame, Job, JobProcess, Language, RankState
+from mqs_dll.job.records import Argument, ArgumentEvidence, CallStack, Frame, Job, JobProcess, Language, RankState
 from mqs_dll.job.saved import load, save
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Cause, Certainty
 from tests.support.made_up_job import ANY, collective, communicator, gone, job, note, rank, receive, send, unexpected
 
 HOSTILE = 'line\nbreak "quotes" \\ \x00 \x1b[31m \u202etxt \ud83d\ude00 \udce9 \U0001f600 \ud800'
@@ -46,7 +48,7 @@ def small_job() -> Job:
         rank(0, receive(1, 7), receive(ANY, ANY, on=SPLIT), call="MPI_Recv", earlier=rank(0)),
         rank(1, send(0, 8), unexpected(0, 3), collective("MPI_Barrier"), note("3 messages"), broken=[Queue.SENDS]),
         rank(2, stacks=Hidden("no stacks", "install them"), hidden=[Queue.UNEXPECTED]),
-        rank(3, state=RankState.UNREADABLE, why="another debugger holds it", way_out="detach it"),
+        rank(3, state=RankState.UNREADABLE, why="another debugger holds it", remedy="detach it"),
         gone(4),
         rank(None, state=RankState.NOT_INITIALIZED, world=1),
     )
@@ -59,7 +61,7 @@ def strange_job() -> Job:
         (b"", b"\xff\x00\n", HOSTILE.encode("utf-8", "surrogatepass"), "日本".encode()),
     )  # fmt: skip
     queues = (
-        QueueSnapshot(Queue.SENDS, (operation,), broken=HOSTILE, way_out=HOSTILE),
+        QueueSnapshot(Queue.SENDS, (operation,), broken=HOSTILE, remedy=HOSTILE),
         QueueSnapshot(Queue.RECEIVES, (), hidden=Hidden(HOSTILE, HOSTILE)),
         QueueSnapshot(Queue.UNEXPECTED, (operation, operation)),
     )
@@ -87,12 +89,12 @@ def strange_job() -> Job:
         communicators=(CommunicatorSnapshot(record, Hidden(HOSTILE), queues),),
         core=core,
     )
-    other = replace(sample.snapshot, core=CoreView(windows=Hidden("a"), datatypes=()), pause=1e-9)
+    other = replace(sample.snapshot, core=CoreView(windows=Hidden("a"), datatypes=()), stop_time=1e-9)
     stacks = (
         CallStack(2**31, None, None, frame, (frame, frame), HOSTILE, (2**64 - 8, 128)),
         CallStack(1, HOSTILE, frame, None, (), ""),
     )
-    samples = (replace(sample, snapshot=snapshot, stacks=stacks, went_on=True), replace(sample, snapshot=other))
+    samples = (replace(sample, snapshot=snapshot, stacks=stacks, progressed=True), replace(sample, snapshot=other))
     processes = (replace(first, samples=samples, program=HOSTILE, host=HOSTILE), *made.processes[1:])
     return replace(made, title=HOSTILE, processes=processes, launcher=None, sizes=(None, 6), stopped=False)
 
@@ -149,6 +151,36 @@ def test_what_ranks_have_in_common_stands_in_the_file_once(tmp_path: Path) -> No
     assert loaded == made
     assert len({id(group_of(process)) for process in loaded.processes}) == 1
     assert isinstance(group_of(loaded.processes[0]), Shared)  # so that it is hashed once
+
+
+# ---------------------------------------------------------------- files of older versions
+
+SAVED_BY_VERSION_1 = Path(__file__).with_name("saved-1.json")
+"""Three ranks of Open MPI 4.1.4, read live and saved in the format mqs-job/1: two wait for each other."""
+
+
+def test_a_file_of_an_older_version_is_read() -> None:
+    """Its members have older names; the job is the same, and so is its verdict."""
+    old = load(str(SAVED_BY_VERSION_1))
+    assert (old.host, old.sizes, round(old.stop_time, 4)) == ("node1", (3,), 0.0036)
+    stacks = old.processes[1].samples[-1].stacks
+    assert not isinstance(stacks, Hidden)
+    assert stacks[0].argument("tag") == Argument("tag", 9, ArgumentEvidence.CALLER)
+    (first, *_) = conclude(old).findings
+    assert (first.cause, first.certainty) == (Cause.CYCLE, Certainty.PROVED)
+    assert job_file.from_bytes(job_file.to_bytes(old), "job") == old
+
+
+def test_every_renamed_member_of_an_older_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a record has one of them; a file of today that has an older name is damaged."""
+    made = replace(strange_job(), stop_skew=0.25)
+    names = job_file._OLD_NAMES[1]
+    content = job_file.to_bytes(made).replace(job_file.FORMAT.encode(), b"mqs-job/1")
+    for name, old_name in names.items():
+        content = content.replace(f'"{name}":'.encode(), f'"{old_name}":'.encode())
+    assert job_file.from_bytes(content, "job") == made
+    with pytest.raises(SavedFileError, match="isn't known"):
+        job_file.from_bytes(content.replace(b"mqs-job/1", job_file.FORMAT.encode()), "job")
 
 
 # ---------------------------------------------------------------- writing
@@ -213,17 +245,17 @@ def test_a_dash_is_the_standard_output_and_input(
         (b"", "no saved job"),
         (b"\x7fELF", "no saved job"),
         (b'{"schema": "mqs-show/1"}', "no saved job"),
-        (b'{"job": {}, "format": "mqs-job/1"}', "no saved job"),
-        (b'{"format": "mqs-job/2", "anything": 1}', "saved by a newer libmqs, as mqs-job/2; this one reads mqs-job/1"),
+        (b'{"job": {}, "format": "mqs-job/2"}', "no saved job"),
+        (b'{"format": "mqs-job/3", "anything": 1}', "saved by a newer libmqs, as mqs-job/3; this one reads mqs-job/2"),
         (b'{"format": "mqs-job/0"}', "of the format mqs-job/0"),
-        (b'{"format": "mqs-job/1"', "cut off or damaged: no JSON from byte 22 on"),
-        (b'{"format": "mqs-job/1"}', "other parts"),
-        (b'{"format": "mqs-job/1", "job": ' + b"[" * 100_000, "nested too deeply"),
-        (b'{"format": "mqs-job/1", "job": ' + b"9" * 5000 + b"}", "damaged"),
-        (b'{"format": "mqs-job/1", "job": NaN}', "NaN is no number"),
-        (b'{"format": "mqs-job/1", "job": "\xff"}', "damaged"),
+        (b'{"format": "mqs-job/2"', "cut off or damaged: no JSON from byte 22 on"),
+        (b'{"format": "mqs-job/2"}', "other parts"),
+        (b'{"format": "mqs-job/2", "job": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"format": "mqs-job/2", "job": ' + b"9" * 5000 + b"}", "damaged"),
+        (b'{"format": "mqs-job/2", "job": NaN}', "NaN is no number"),
+        (b'{"format": "mqs-job/2", "job": "\xff"}', "damaged"),
         (gzip.compress(b"\0" * 100_000), "no saved job"),
-        (gzip.compress(b'{"format": "mqs-job/1"}' + b" " * 100_000)[:-50], "cut off or damaged"),
+        (gzip.compress(b'{"format": "mqs-job/2"}' + b" " * 100_000)[:-50], "cut off or damaged"),
         (b"\x1f\x8b nonsense", "cut off or damaged"),
     ],
 )
@@ -248,7 +280,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatc
     """What unpacks to more than any job needs isn't unpacked."""
     monkeypatch.setattr(job_file, "LARGEST", 1 << 16)
     path = tmp_path / "job.gz"
-    path.write_bytes(gzip.compress(b'{"format": "mqs-job/1", "job": ' + b" " * (1 << 16)))
+    path.write_bytes(gzip.compress(b'{"format": "mqs-job/2", "job": ' + b" " * (1 << 16)))
     with pytest.raises(SavedFileError, match="more than 65536 bytes"):
         load(str(path))
 
@@ -277,8 +309,8 @@ OPERATION = "queues.3.operations.0"
         ("job.title", {"hex": "00", "more": 1}, "title is no text"),
         ("job.title", "\udc80", "title has half a character"),
         ("job.stopped", 1, "stopped is neither true nor false"),
-        ("job.pause", "1", "pause is no number"),
-        ("job.pause", 1e400, "Infinity is no number"),
+        ("job.stop_time", "1", "stop_time is no number"),
+        ("job.stop_time", 1e400, "Infinity is no number"),
         ("job.launcher", "soon", "launcher is no number"),
         ("job.launcher", 2**64, "launcher is no number of 64 bits"),
         ("job.launcher", "0x1" + "0" * 16, "launcher is no number of 64 bits"),

@@ -73,7 +73,7 @@ REFUSED = {
     "mpich_pairs": "TooMuchError .* 4194304 objects",
     "mpich_group": "TooMuchError .* 4194304 objects",
     "core_segments": "CoreError .* is damaged: it says that it holds 4294967295 parts",
-    "core_notes": "CoreError .* doesn't tell what program it is of",
+    "core_notes": "CoreError .* doesn't show what program it is of",
     "core_mappings": "CoreError .* holds nothing of what the process had written",
     "library_segments": "FileError .* its segments have more than 256 MiB",
     "library_zeros": "FileError .* cannot read 2147483648 bytes",
@@ -104,7 +104,7 @@ def test_each_hostile_input_is_read_or_refused() -> None:
 
 @pytest.mark.parametrize("name", READ)
 def test_a_size_that_somebody_claims_takes_no_memory(name: str, tmp_path: Path) -> None:
-    """What is told of sizes is read, and takes about as much as what is there."""
+    """What is known of sizes is read, and takes about as much as what is there."""
     text, most = READ[name]
     found = _read(name, tmp_path)
     assert found["outcome"] == "Outcome", found
@@ -131,8 +131,8 @@ def test_a_large_job_is_read_in_as_much(tmp_path: Path) -> None:
         assert done.stdout.startswith("STUCK FOR GOOD: ranks [0-9999] wait in a circle")
 
 
-def test_what_a_text_of_json_takes_is_told_before_it_is_read() -> None:
-    """The estimate is never less than what Python takes, but for what a few objects take."""
+def test_the_memory_that_a_text_of_json_takes_is_known_before_it_is_read() -> None:
+    """The estimate is never less than what Python takes, except for what a few objects take."""
     for text in (
         b"[" + b"[]," * 100_000 + b"1]",
         b"[" + b'{"":{}},' * 50_000 + b"1]",
@@ -152,7 +152,7 @@ def test_a_file_that_unpacks_to_hundreds_of_times_its_size_is_no_job(tmp_path: P
     """Where there is memory enough, too: a job unpacks to some twenty times."""
     path = tmp_path / "job.gz"
     with gzip.open(path, "wb") as file:
-        file.write(b'{"format": "mqs-job/1", "job": ')
+        file.write(b'{"format": "mqs-job/2", "job": ')
         for _ in range(100):
             file.write(b" " * 1_000_000)
     with pytest.raises(SavedFileError, match="unpacks to more than 300 times its size"):
@@ -164,15 +164,15 @@ def test_what_calls_have_left_is_dropped_where_it_is_much() -> None:
     memory = Memory(Endless({}, 3))
     memory.revalidate()
     for place in range(MAX_KEPT >> 20):
-        memory.begin()
+        memory.start()
         memory.read(BASE + (place << 20), 1 << 20)
         memory.cache["something"] = 7
     assert memory.cache
     memory.read(BASE - (1 << 20), 8)
-    memory.begin()
+    memory.start()
     assert not memory.cache
     memory.cache["something"] = memory.pointers(BASE, bounds.MAX_OBJECTS // 2 + 1)
-    memory.begin()
+    memory.start()
     assert not memory.cache
 
 

@@ -1,6 +1,6 @@
 """libmqs.so in a debugger: every way in which an embedded Python is known to fail, or to harm its host.
 
-The debugger is tests/host/misuse, a C program that calls the library as it is told, or a Python of its own: what
+The debugger is tests/host/misuse, a C program that calls the library as it is asked to, or a Python of its own: what
 crashes must not take the test run with it. What any of them finds on stdout or stderr fails the test.
 """
 
@@ -333,14 +333,14 @@ def test_a_joined_host_sees_nothing_of_a_failed_start(tmp_path: Path) -> None:
     assert "does not fit" in text
 
 
-def test_a_capsule_that_was_looked_at_does_not_hang_the_start() -> None:
+def test_a_capsule_whose_attributes_were_read_does_not_hang_the_start() -> None:
     """cffi takes the capsule type's version tag for a lock; a host that has used a capsule is joined all the same."""
     prepare = "import datetime; [datetime.datetime_CAPI.__class__ for _ in range(10)]; datetime.datetime_CAPI.__doc__"
     assert WORKING_VERSION.fullmatch(ask(sys.executable, libmqs(), prepare)[1])
 
 
 @embedded
-def test_a_host_that_has_another_libmqs_is_told(tmp_path: Path) -> None:
+def test_a_host_that_has_another_libmqs_is_reported(tmp_path: Path) -> None:
     """A host that has imported mqs_dll from another place is not mixed with ours: an error names both places."""
     library = copy_of_package(tmp_path)
     prepare = (
@@ -354,7 +354,7 @@ def test_a_host_that_has_another_libmqs_is_told(tmp_path: Path) -> None:
 
 
 @embedded
-def test_a_second_copy_of_the_library_is_told(tmp_path: Path) -> None:
+def test_a_second_copy_of_the_library_is_reported(tmp_path: Path) -> None:
     """Two libmqs.so files in one process: the second answers with an error and leaves the first as it was."""
     library = copy_of_package(tmp_path)
     shutil.copy(library, library.with_name("second.so"))

@@ -44,13 +44,13 @@ def test_the_library_exports_what_the_header_declares_and_nothing_else() -> None
 
 
 OPTIONAL = {"mqs_get_comm_coll_state": False, "mqs_get_global_rank": True, "mqs_get_comm_group": True}
-"""What padb's client looks for besides the interface, and whether libmqs has it."""
+"""What padb's client searches for besides the interface, and whether libmqs has it."""
 
 
 def test_collective_states_are_not_exported() -> None:
-    """No MPI counts the calls of each collective on a communicator, so mqs_get_comm_coll_state can't tell the truth.
+    """No MPI counts the calls of each collective on a communicator, so mqs_get_comm_coll_state can't return the truth.
 
-    padb's client, which looks for it by dlsym, gets NULL and does without, before and after Python has started.
+    padb's client, which searches for it by dlsym, gets NULL and does without, before and after Python has started.
     """
     looks = [f"look_up:{name}" for name in OPTIONAL]
     results = misuse(libmqs(), [*looks, "version_string", *looks])

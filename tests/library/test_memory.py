@@ -118,7 +118,7 @@ def test_one_call_may_do_so_much_whatever_it_does() -> None:
     ):
         with pytest.raises(TooMuchError, match=str(MAX_STEPS)):
             step()
-    memory.begin()
+    memory.start()
     assert memory.read(BASE, 1) == b"a"
 
 
@@ -131,10 +131,10 @@ def test_one_call_may_fetch_so_often_and_take_so_long(monkeypatch: pytest.Monkey
             memory.prefetch([BASE - page * PAGE - 8], 8)
     with pytest.raises(TooMuchError, match="3 fetches"):
         memory.prefetch([BASE], 8)
-    memory.begin()
+    memory.start()
     memory.prefetch([BASE], 8)
     monkeypatch.setattr(bounds, "MAX_SECONDS", 0)
-    memory.begin()
+    memory.start()
     with pytest.raises(TooMuchError, match="0 seconds"):
         memory.prefetch([BASE], 8)
     with pytest.raises(TooMuchError, match="0 seconds"):
@@ -183,7 +183,7 @@ def test_a_walk_beyond_its_limit_is_broken() -> None:
 
 
 def test_what_was_made_of_unchanged_memory_holds_in_the_next_sweep() -> None:
-    """A new sweep reads again what the last one read, and works out anew only where something has changed."""
+    """A new sweep reads again what the last one read, and works out again only where something has changed."""
     target = MemoryImage({BASE: b"old!" * BLOCK})
     memory = Memory(target)
     counter = _Counter(memory)
@@ -250,7 +250,7 @@ def test_what_lies_far_apart_is_fetched_alone() -> None:
 
 
 def test_a_page_that_cannot_be_read_is_tried_once_in_a_sweep() -> None:
-    """Many words look like the same wild pointer: each costs its reads once."""
+    """Many words resemble the same wild pointer: each costs its reads once."""
     target = MemoryImage({})
     memory = Memory(target)
     for _ in range(3):
@@ -261,7 +261,7 @@ def test_a_page_that_cannot_be_read_is_tried_once_in_a_sweep() -> None:
 
 @pytest.mark.parametrize("error", [TooMuchError("a test"), KeyboardInterrupt(), ZeroDivisionError()])
 @pytest.mark.parametrize("is_in_fetch", [False, True])
-def test_a_sweep_that_could_not_begin_leaves_nothing_for_the_next_one(
+def test_a_sweep_that_could_not_start_leaves_nothing_for_the_next_one(
     error: BaseException, is_in_fetch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever cuts off the comparison with the last sweep, what was read and made then isn't taken for new."""
@@ -313,5 +313,5 @@ def test_what_a_call_was_not_allowed_to_read_is_read_by_the_next_one(monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(bounds, "MAX_FETCHES", 1)
         assert patient.seen() == 1
-    memory.begin()
+    memory.start()
     assert patient.seen() == 2

@@ -99,7 +99,7 @@ def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
 
 
 Plant = Callable[[Tree], str]
-"""Puts what must not be run where libmqs looks for a Python; returns why it isn't run."""
+"""Puts what must not be run where libmqs searches for a Python; returns why it isn't run."""
 
 
 def in_a_shared_folder(tree: Tree) -> str:

@@ -17,7 +17,7 @@ from mqs_dll.job.records import CallStack
 from mqs_dll.job.snapshot import Hidden
 from tests.support.jobs import PROGRAMS, Compiler, running
 from tests.support.mpis import Mpi, find_mpis, skip_without
-from tests.support.targets import look_until
+from tests.support.targets import poll_until
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 FOLDER = "callers"
@@ -38,7 +38,7 @@ class Waiting(NamedTuple):
     call: str
     arguments: Arguments
     unknown: frozenset[str] = frozenset()
-    """Those that nothing in the process tells any more."""
+    """Those that nothing in the process shows any more."""
 
 
 class Caller(NamedTuple):
@@ -57,7 +57,7 @@ OF_HEAP = RECEIVING._replace(unknown=frozenset({"tag"}))
 """Open MPI forgets the tag; the program has chosen it between two places of its memory."""
 FORTRAN = (Waiting("MPI_Recv", {**RECEIVE, **OF_FORTRAN}), Waiting("MPI_Bcast", {**BROADCAST, **OF_FORTRAN}))
 BY_CTYPES = Waiting("MPI_Recv", {**RECEIVE, "source": 0})
-"""What libffi passes on nothing tells but the MPI."""
+"""Only the MPI knows what libffi passes on."""
 FORGOTTEN = frozenset({"source", "tag"})
 CALLERS = (
     Caller("plus.cc", "openmpi-debian", (OF_HEAP, IN_BROADCAST)),
@@ -95,8 +95,8 @@ def _compile(mpi: Mpi, source: str, output: Path, *options: str) -> None:
     subprocess.run(command, check=True)
 
 
-def _look(process: LiveProcess, tracer: StackTracer, waiting: Waiting) -> set[str]:
-    """Return which arguments of a call are told, all of which are right."""
+def _read(process: LiveProcess, tracer: StackTracer, waiting: Waiting) -> set[str]:
+    """Return which arguments of a call are reported, all of which are right."""
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
     stacks = unwind(captured, process, tracer)
@@ -113,7 +113,7 @@ def _told(stack: CallStack, waiting: Waiting) -> dict[str, int | str]:
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("caller", CALLERS, ids=str)
-def test_whoever_called_the_arguments_are_told(caller: Caller, tmp_path: Path) -> None:
+def test_whoever_called_the_arguments_are_reported(caller: Caller, tmp_path: Path) -> None:
     """C++, Fortran, Python and a profiler in between: what is told is right; of the rest it is known why not."""
     mpi = MPIS[caller.mpi]
     if caller.program.endswith(".py") and mpi.python is None:
@@ -123,4 +123,4 @@ def test_whoever_called_the_arguments_are_told(caller: Caller, tmp_path: Path) -
             wanted = waiting.arguments.keys() - waiting.unknown
             with LiveProcess(truth["pid"]) as process:
                 tracer = StackTracer(process.program, process.fetch)
-                look_until(partial(_look, process, tracer, waiting), wanted.issubset)
+                poll_until(partial(_read, process, tracer, waiting), wanted.issubset)

@@ -15,7 +15,7 @@ UNITS = 13
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_nothing_wrong_is_told_of_a_random_programs_call(options: str, tmp_path: Path) -> None:
+def test_nothing_wrong_is_reported_of_a_random_programs_call(options: str, tmp_path: Path) -> None:
     """However it is compiled: an argument is right or unknown, and most are right."""
     found = outcomes(compile_program(tmp_path, f"CI {options}", options, UNITS))
     assert [each for each in found if each.is_wrong] == []

@@ -30,7 +30,7 @@ SENT = 50
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
-    """Return a rank that two samples saw in the same state, but for what else the first one saw."""
+    """Return a rank that two samples saw in the same state, except for what else the first one saw."""
     earlier = facts.pop("earlier", operations)
     return rank(number, *operations, earlier=rank(number, *earlier, **facts), **facts)
 
@@ -45,7 +45,7 @@ class _Endless:
         self.listed = 0
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin to list."""
+        """Start to list."""
 
     def next_operation(self) -> Any:
         """Return one more."""
@@ -57,15 +57,15 @@ def test_a_long_queue_is_cut_when_its_time_is_over(monkeypatch: pytest.MonkeyPat
     """It says so, with what helps; some operations are listed of any queue."""
     monkeypatch.setattr(collect, "_BETWEEN_LOOKS", 8)
     queues = _Endless()
-    found = collect._Room(time.monotonic()).queue(cast(Any, queues), Queue.UNEXPECTED)
+    found = collect._Budget(time.monotonic()).queue(cast(Any, queues), Queue.UNEXPECTED)
     assert (len(found.operations), found.hidden, found.broken) == (8, None, TOO_LONG)
-    assert "--limit" in found.way_out
+    assert "--limit" in found.remedy
 
 
 def test_a_process_has_a_number_of_operations_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all of its queues together: a library that lists them without end keeps nobody."""
     monkeypatch.setattr(collect, "_MAX_OPERATIONS", 5)
-    room = collect._Room(time.monotonic() + 60)
+    room = collect._Budget(time.monotonic() + 60)
     first, second = (room.queue(cast(Any, _Endless()), queue) for queue in (Queue.SENDS, Queue.UNEXPECTED))
     assert (len(first.operations), len(second.operations)) == (5, 0)
     assert first.broken == second.broken == "the library lists more than 5 operations"
@@ -127,7 +127,7 @@ def test_nothing_is_proved_by_what_a_cut_queue_does_not_show(queue: Queue, cut: 
     assert any(f"Not all that rank {cut} has in its queues was listed" in each.advice for each in verdict.findings)
 
 
-def test_a_queue_that_is_cut_elsewhere_in_the_next_look_is_no_progress() -> None:
+def test_a_queue_that_is_cut_elsewhere_in_the_next_sample_is_no_progress() -> None:
     """As far as both samples go the operations are the same; where they differ before, it is."""
     few, more, other = ([send(1, tag=tag) for tag in tags] for tags in ((1, 2), (1, 2, 3), (1, 4, 3)))
     facts = {"call": "MPI_Waitall", "broken": [Queue.SENDS]}
@@ -159,7 +159,7 @@ def test_a_flood_of_messages_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rank_that_is_flooded_is_not_stopped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each sample takes seconds, and what it can't read stays unread; other suspicions are looked at again."""
+    """Each sample takes seconds, and what it can't read stays unread; other suspicions are read again."""
     waits = [still(0, receive(1, tag=7), *(unexpected(1, 8) for _ in range(3)), call="MPI_Recv"), still(1)]
     assert is_suspected(job(*waits))
     monkeypatch.setattr(remarks, "MANY", 3)

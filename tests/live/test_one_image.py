@@ -28,7 +28,7 @@ ONE_OF_EACH = (
     ("mpich-4.3.2-pypi", NETMOD_UCX),
     ("mpich-4.3.2-pypi", OFI_TCP),
 )
-"""MPIs, and what their messages move by, whose symbols are looked up, too."""
+"""MPIs, and what their messages move by, whose symbols are searched for, too."""
 
 JOBS = [each for each in places(COMMUNICATORS, *TRAFFIC[:3]) if (each[0].name, each[1]) in ONE_OF_EACH]
 

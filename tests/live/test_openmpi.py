@@ -15,11 +15,11 @@ from mqs_dll.library.layouts.profiles import shipped
 from mqs_dll.library.session import Library
 from tests.support.jobs import HANGS, Compiler, running
 from tests.support.mpis import OB1, Mpi, open_mpis
-from tests.support.scenes import BLOCKED, DIRECT, Parameters, Scene, look, places, scenes
+from tests.support.scenes import BLOCKED, DIRECT, Parameters, Scene, places, read_by, scenes
 from tests.support.targets import wait_until
 from tests.support.truth.communicators import pair
 from tests.support.truth.written import Truth
-from tests.support.ways import LOOKS, Seen, look_direct
+from tests.support.ways import READERS, Seen, read_direct
 
 WAITING: list[Parameters] = [each for each in places(*BLOCKED[:2]) if each[1] == OB1]
 
@@ -88,15 +88,15 @@ def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) 
     """Messages that no receive can match yet are no messages of the queue, but notes that count them."""
     with running(compiler, mpi, OB1, "early", 2) as job, ExitStack() as opened:
         truth = Truth.from_json(job.wait_until_ready()[1])
-        found, _, _ = pair(truth, look_direct([truth.pid])[0].communicators)
+        found, _, _ = pair(truth, read_direct([truth.pid])[0].communicators)
         number = found["ghost"].communicator.unique_id
         process = opened.enter_context(LiveProcess(truth.pid))
         with stopped(process.pid):
             expect_an_earlier_message(process, truth.communicator("field").handle)
             forget_communicator(process, number)
         job.next_phase(2)
-        for way in LOOKS:
-            (seen,) = look(mpi, way, [process])
+        for way in READERS:
+            (seen,) = read_by(mpi, way, [process])
             found, _, _ = pair(truth, seen.communicators)
             (early,) = found["field"].queues[Queue.UNEXPECTED].operations
             (foreign,) = found["world"].queues[Queue.UNEXPECTED].operations
@@ -107,7 +107,7 @@ def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) 
 
 
 @pytest.mark.parametrize("mpi", open_mpis(), ids=lambda mpi: mpi.name)
-def test_a_receive_tells_which_message_of_its_sender_is_the_next(mpi: Mpi, compiler: Compiler) -> None:
+def test_a_receive_shows_which_message_of_its_sender_is_the_next(mpi: Mpi, compiler: Compiler) -> None:
     """The one behind those that have come, for whatever receive; messages are counted as their sends are."""
     with running(compiler, mpi, OB1, f"{HANGS}early", 2) as job:
         receiver = job.wait_until_ready()[0]["pid"]
@@ -120,14 +120,14 @@ def test_a_receive_tells_which_message_of_its_sender_is_the_next(mpi: Mpi, compi
 
 
 @pytest.mark.parametrize("mpi", open_mpis(), ids=lambda mpi: mpi.name)
-def test_a_receive_tells_how_many_messages_were_sent_to_its_sender(mpi: Mpi, compiler: Compiler) -> None:
+def test_a_receive_shows_how_many_messages_were_sent_to_its_sender(mpi: Mpi, compiler: Compiler) -> None:
     """So that what is under way between two that wait for each other is known: here it is one message, all the time."""
     senders = set()
     with running(compiler, mpi, OB1, f"{HANGS}ping_pong", 2) as job:
         pids = [truth["pid"] for truth in job.wait_until_ready()]
         for _ in range(LOOKS_AT_A_LOOP):
-            looks = (words_of(seen, Queue.RECEIVES) for seen in look_direct(pids))
-            one, other = ([words for words in look if words.following] for look in looks)
+            samples = (words_of(seen, Queue.RECEIVES) for seen in read_direct(pids))
+            one, other = ([words for words in sample if words.following] for sample in samples)
             if not (one and other):
                 continue
             under_way = [
@@ -142,7 +142,7 @@ def test_a_receive_tells_how_many_messages_were_sent_to_its_sender(mpi: Mpi, com
 
 def said(pid: int, queue: Queue) -> list[Words]:
     """Return what the lines of a process's operations say."""
-    return words_of(look_direct([pid])[0], queue)
+    return words_of(read_direct([pid])[0], queue)
 
 
 def words_of(seen: Seen, queue: Queue) -> list[Words]:

@@ -1,4 +1,4 @@
-"""pml/cm: all that libfabric's endpoint tells, and, where that can't be read, what pml/cm keeps of a request itself.
+"""pml/cm: all that libfabric's endpoint shows, and, where that can't be read, what pml/cm keeps of a request itself.
 
 Nothing is made of what neither keeps.
 """
@@ -33,7 +33,7 @@ from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_m
 from tests.support.truth.partly import compare_partly
 from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import Truth
-from tests.support.ways import look_direct
+from tests.support.ways import read_direct
 
 WITH_CM = [mpi for mpi in open_mpis() if mpi.in_matrix]
 MONITORED = Transport(
@@ -96,13 +96,13 @@ def shown(job: Job) -> Shown:
     """Return what is shown of that job where libfabric's endpoint can't be read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
-        return _look(job)
+        return _read(job)
 
 
 @pytest.fixture(scope="module")
 def whole(job: Job) -> Shown:
     """Return what is shown of that job where it can."""
-    return _look(job)
+    return _read(job)
 
 
 def transport_of(mpi: Mpi) -> Transport:
@@ -114,9 +114,9 @@ def _no_endpoint(_: OmpiProcessContext) -> NoReturn:
     raise LayoutError("its provider is not known here")
 
 
-def _look(job: Job) -> Shown:
+def _read(job: Job) -> Shown:
     truths = [Truth.from_json(each, job.transport.name) for each in job.wait_until_ready()]
-    return Shown(truths, [each.communicators for each in look_direct([truth.pid for truth in truths])])
+    return Shown(truths, [each.communicators for each in read_direct([truth.pid for truth in truths])])
 
 
 def _queue(communicators: tuple[CommunicatorSnapshot, ...], queue: Queue) -> tuple[Operation, ...]:
@@ -150,7 +150,7 @@ def test_a_waiting_receive_shows_its_source_and_tag(shown: Shown) -> None:
     assert b"order not known" in _text(receive)
 
 
-def test_tag_0_is_not_told_from_any_tag(shown: Shown) -> None:
+def test_tag_0_is_not_distinguished_from_any_tag(shown: Shown) -> None:
     """A waiting receive for tag 0 could be one for MPI_ANY_TAG: the tag is unknown, and the text says why."""
     (receive,) = [each for each in shown.queue(0, Queue.RECEIVES) if each.desired_tag == -1 and each.status == 0]
     assert (receive.desired_local_rank, receive.tag_wild) == (1, False)
@@ -158,7 +158,7 @@ def test_tag_0_is_not_told_from_any_tag(shown: Shown) -> None:
 
 
 def test_a_receive_that_got_another_tag_than_0_had_asked_for_any(shown: Shown) -> None:
-    """What a receive got tells that its tag was left open."""
+    """What a receive got shows that its tag was left open."""
     receive = shown.receive(-1)
     assert (receive.desired_tag, receive.tag_wild, receive.actual_tag, receive.actual_length) == (-1, True, 12, 8)
     assert (receive.actual_local_rank, receive.actual_global_rank) == (1, 1)
@@ -186,7 +186,7 @@ def test_a_receive_without_a_message_got_nothing(shown: Shown, tag: int, word: b
 
 @pytest.mark.parametrize("tag", [20, 21, 22])
 def test_the_buffer_of_a_send_is_the_address_that_the_program_gave(shown: Shown, tag: int) -> None:
-    """That holds for datatypes whose data begins behind that address, or before it, too."""
+    """That holds for datatypes whose data starts behind that address, or before it, too."""
     assert shown.send(tag).buffer == shown.buffer(tag)
 
 
@@ -204,7 +204,7 @@ def test_the_destination_of_a_send_is_said_to_be_unknown(shown: Shown) -> None:
 
 @pytest.mark.parametrize("queue", Queue)
 def test_a_queue_in_which_nothing_can_be_seen_says_so(shown: Shown, queue: Queue) -> None:
-    """No queue is empty: a blocking call could be pending unseen. The reason names the transport and the way out."""
+    """No queue is empty: a blocking call could be pending unseen. The reason names the transport and the remedy."""
     for communicator in shown.ranks[1]:
         reason = communicator.queues[queue].hidden
         assert isinstance(reason, Hidden)
@@ -218,7 +218,7 @@ def test_monitoring_around_cm_is_seen_through(mpi: Mpi, compiler: Compiler) -> N
     if not _has_monitoring(mpi):
         pytest.skip(f"{mpi.name} was built without pml/monitoring")
     with running(compiler, mpi, MONITORED, "cm_requests", 2) as job:
-        monitored = _look(job)
+        monitored = _read(job)
         with LiveProcess(monitored.truths[0].pid) as process:
             name = process.image.find_symbol("mca_pml_base_selected_component")
             assert name is not None
@@ -233,13 +233,13 @@ def test_monitoring_around_cm_is_seen_through(mpi: Mpi, compiler: Compiler) -> N
 def test_tags_that_carry_the_source_are_read_too(
     mpi: Mpi, compiler: Compiler, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where libfabric doesn't carry the source, tags do; rank 0 and MPI_ANY_SOURCE look the same in a request."""
+    """Where libfabric doesn't carry the source, tags do; rank 0 and MPI_ANY_SOURCE are the same in a request."""
     options = ("--mca", "mtl_ofi_tag_mode", mode)
     with running(compiler, mpi, transport_of(mpi), "receives", 4, options=options) as job:
-        whole = _look(job)
+        whole = _read(job)
         assert [_differences(*each) for each in zip(whole.truths, whole.ranks, strict=True)] == [[]] * 4
         monkeypatch.setattr(mtl_ofi, "find_own_endpoint", _no_endpoint)
-        shown = _look(job)
+        shown = _read(job)
         assert [compare_partly(*each) for each in zip(shown.truths, shown.ranks, strict=True)] == [[]] * 4
     assert (shown.receive(9).desired_local_rank, shown.receive(9).desired_global_rank) == (1, 1)
     assert shown.receive(32767).desired_local_rank == 1
@@ -257,7 +257,7 @@ def test_tags_of_20_bits_keep_their_sign(mpi: Mpi, compiler: Compiler) -> None:
     """The MPI's own tags are negative; a collective's receive is named also where its tag has 20 bits."""
     options = ("--mca", "mtl_ofi_tag_mode", "ofi_tag_2")
     with running(compiler, mpi, transport_of(mpi), "collectives", 5, arguments=("0",), options=options) as job:
-        shown = _look(job)
+        shown = _read(job)
     receives = [each for communicators in shown.ranks for each in _queue(communicators, Queue.RECEIVES)]
     assert receives
     assert all(each.desired_tag < -1 and b"collective" in _text(each) for each in receives)
@@ -266,7 +266,7 @@ def test_tags_of_20_bits_keep_their_sign(mpi: Mpi, compiler: Compiler) -> None:
 # ---------------------------------------------------------------- with libfabric's endpoint
 
 
-def test_what_requests_leave_open_libfabric_tells(whole: Shown) -> None:
+def test_libfabric_shows_what_requests_leave_open(whole: Shown) -> None:
     """Odd datatypes, receives that are cancelled or not collected, synchronous sends: every field is right.
 
     Of the receive that failed, with tag 15, pml/cm keeps no message.

@@ -45,9 +45,9 @@ from tests.support.scenes import (
     Parameters,
     Scene,
     is_whole,
-    looks,
     places,
     scenes,
+    scenes_and_ways,
 )
 from tests.support.truth.collectives import missing_collectives
 from tests.support.truth.communicators import compare_communicators, compare_ids, ids_of_worlds, pair
@@ -74,7 +74,7 @@ def random_places() -> list[Parameters]:
 # ---------------------------------------------------------------- communicators
 
 
-@looks(places(COMMUNICATORS, SPAWN))
+@scenes_and_ways(places(COMMUNICATORS, SPAWN))
 def test_communicators_are_those_of_the_program(scene: Scene, way: str, matrix: Matrix) -> None:
     """Every live communicator is shown with its name, rank, size and group, and nothing else is."""
     transport = scene.job.transport
@@ -95,10 +95,10 @@ DESCRIBED = {
     "group-strided": b"group of MPI_COMM_WORLD",
     "merged": b"",
 }
-"""What Open MPI's memory tells of communicators without a name; 5.0 knows the parent of a cartesian one, too."""
+"""What Open MPI's memory shows of communicators without a name; 5.0 knows the parent of a cartesian one, too."""
 
 
-@looks(places(COMMUNICATORS))
+@scenes_and_ways(places(COMMUNICATORS))
 def test_a_communicator_without_a_name_is_described(scene: Scene, way: str) -> None:
     """Open MPI keeps where a communicator without a name comes from, by its parent's number; MPICH doesn't."""
     for truth, seen in zip(scene.truths, scene.see(way), strict=True):
@@ -109,7 +109,7 @@ def test_a_communicator_without_a_name_is_described(scene: Scene, way: str) -> N
         assert shown == {key: DESCRIBED[key] if described else b"" for key in shown}
 
 
-@looks(places(COMMUNICATORS, SPAWN))
+@scenes_and_ways(places(COMMUNICATORS, SPAWN))
 def test_ids_agree_in_all_processes(scene: Scene, way: str) -> None:
     """A communicator has the same unique_id in each of its processes, and no other one has it.
 
@@ -235,7 +235,7 @@ def check_operations(scene: Scene, way: str, matrix: Matrix) -> None:
 STATES = (COMMUNICATORS, SPAWN, *TRAFFIC, *BLOCKED, BUFFERING, SPECIAL, FLOOD, *FLOW, ORDER, UNCOLLECTED, DATATYPES)
 
 
-@looks(places(*STATES))
+@scenes_and_ways(places(*STATES))
 def test_operations_are_those_of_the_program(scene: Scene, way: str, matrix: Matrix) -> None:
     """Each pending operation is shown in its place, every field right or said to be unknown, and nothing else is."""
     check_operations(scene, way, matrix)
@@ -247,7 +247,7 @@ GONE = re.compile(rb"that has no (\d+) first bytes")
 
 @scenes(places(BUFFERED))
 def test_a_buffered_message_is_where_it_is_said_to_be(scene: Scene) -> None:
-    """A program may write its buffer anew after MPI_Bsend: the bytes at the buffer that is shown are the message's.
+    """A program may write its buffer again after MPI_Bsend: the bytes at the buffer that is shown are the message's.
 
     So are those in the attached buffer that a text names, behind what the transport took at once.
     """
@@ -323,7 +323,7 @@ def datatypes_of(truth: Truth, *, optional: bool) -> Counter[tuple[bytes, int]]:
 
 
 def leaves_no_datatype(truth: Truth, operation: TrueOperation, communicator: TrueCommunicator) -> bool:
-    """Tell whether this MPI may keep too little of an operation to know its datatype."""
+    """Return whether this MPI may keep too little of an operation to know its datatype."""
     rules = truth.rules
     unknown = rules.may_be_unknown(operation, communicator)
     return bool(unknown & BUFFER) or rules.may_refuse(operation.queue, communicator)

@@ -1,4 +1,4 @@
-"""MPICHs over UCX and libfabric that say another release than theirs: what the process shows tells, or nothing does."""
+"""MPICHs over UCX and libfabric that say another release than theirs: what is shown depends on the process alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _as_known(operation: Operation) -> tuple[Any, ...]:
 
 
 def _differences(before: Snapshot, after: Snapshot) -> Iterable[str]:
-    """Yield what is shown otherwise than it was, but for numbers that are unknown now, and what isn't shown at all."""
+    """Yield what is shown otherwise than before, except numbers that are unknown now, and what isn't shown at all."""
 
     def is_as(old: int, new: int) -> bool:
         return new in (old, UNKNOWN, 0)
@@ -91,7 +91,7 @@ def _complete(snapshot: Snapshot, queue: Queue) -> int:
 
 @scenes((*place, case) for place in OWN for case in (DOZEN, SENDS, UNEXPECTED))
 def test_an_mpich_of_an_unknown_release_shows_nothing_wrong(target: Tampered) -> None:
-    """Where the process tells how its tags and tables are made, all is shown; else it is said what isn't known."""
+    """Where the process shows how its tags and tables are made, all is shown; else it is said what isn't known."""
     before = look(target)
     assert say_another_release(target, UNKNOWN_RELEASE)
     after = look(target)
@@ -131,7 +131,7 @@ def test_the_size_of_open_mpi_s_requests_is_that_of_their_class(
 
 
 @scenes((mpi, UCX, DOZEN) for mpi in open_mpis() if UCX in mpi.transports)
-def test_open_mpi_s_requests_have_the_size_that_ucx_was_told(target: Tampered) -> None:
+def test_open_mpi_s_requests_have_the_size_that_ucx_was_given(target: Tampered) -> None:
     """The class says it: 160 bytes in all Open MPIs at hand."""
     session = Library().setup_image(target.image).setup_process(target)
     session.has_queues()

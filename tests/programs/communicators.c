@@ -29,7 +29,7 @@ static const struct {
     {"name-utf8-cut-3", "0123456789012345678901234567890123456789012345678901234567890\xe2\x82\xac"},
     {"name-latin1", "Str\xf6mung"},
     {"name-latin1-end", "caf\xe9"},
-    /* 62 bytes of ASCII, then a letter of Latin-1, which could be the begin of one of UTF-8 */
+    /* 62 bytes of ASCII, then a letter of Latin-1, which could be the start of one of UTF-8 */
     {"name-latin1-63", "01234567890123456789012345678901234567890123456789012345678901\xe9"},
     {"name-like-a-mark", "halo [freed]"},
     {"name-like-words", "[dup of halo]"},

@@ -13,7 +13,7 @@
 enum {
     COMMUNICATORS = 6,
     EVENTS = 40,
-    MOST_RANKS = 4,
+    MAX_RANKS = 4,
     SMALL = 600,
     LARGE = 1 << 20,
     ATTACHED = 1 << 26,
@@ -43,7 +43,7 @@ struct room {
     MPI_Comm comm; /* MPI_COMM_NULL in a rank that is not in it */
     int inter;
     int sizes[2];
-    int members[2][MOST_RANKS]; /* an intra-communicator has one side */
+    int members[2][MAX_RANKS]; /* an intra-communicator has one side */
 };
 
 static struct room rooms[COMMUNICATORS + 1];
@@ -82,7 +82,7 @@ static void add_dup(void)
 static void add_split(void)
 {
     struct room *room = &rooms[room_count++];
-    int colours[MOST_RANKS], down = draw(2);
+    int colours[MAX_RANKS], down = draw(2);
     for (int i = 0; i < world_size; i++)
         colours[i] = i == 0 ? 1 : draw(3) > 0;
     for (int i = 0; i < world_size; i++) {
@@ -99,7 +99,7 @@ static void add_created(void)
 {
     struct room *room = &rooms[room_count++];
     MPI_Group world, group;
-    int ranks[MOST_RANKS], count = 2 + draw(world_size - 1);
+    int ranks[MAX_RANKS], count = 2 + draw(world_size - 1);
     for (int i = 0; i < world_size; i++)
         ranks[i] = i;
     for (int i = 0; i < count; i++) { /* the first of a shuffled row */
@@ -167,7 +167,7 @@ static MPI_Datatype types[] = {MPI_BYTE, MPI_INT, MPI_DOUBLE, MPI_CHAR,
 
 enum { TYPES = sizeof types / sizeof types[0], DERIVED = 4, SHIFTED = 5 };
 
-/* An unnamed vector, one whose data begin behind its address, and a struct with a name. MPICH 4.3 fails to receive a
+/* An unnamed vector, one whose data start behind its address, and a struct with a name. MPICH 4.3 fails to receive a
  * large message of the last, whose elements it cuts. */
 static void make_types(void)
 {
@@ -182,7 +182,7 @@ static void make_types(void)
         MPI_Type_commit(&types[i]);
 }
 
-static enum habit habits[COMMUNICATORS + 1][MOST_RANKS];
+static enum habit habits[COMMUNICATORS + 1][MAX_RANKS];
 
 /* MPICH 4.3 never ends a receive from any source whose message the network has already brought. */
 static int is_lost(const struct event *e)
@@ -464,7 +464,7 @@ static void use_requests(const struct room *room)
     end_all(past, 2 * PAST);
 }
 
-/* Open MPI begins each search behind the source where the last one ended, which may have been a collective's. */
+/* Open MPI starts each search behind the source where the last one ended, which may have been a collective's. */
 static void probe_for_any(const struct room *room)
 {
     MPI_Status status;

@@ -103,7 +103,7 @@ static void send(void)
     MPI_Barrier(hearing);
     transfer = post_isend(strided_out, 1, strided_type(), 2, 41, field);
     say("transfer");
-    wait_for("deaf.2"); /* rank 2 has answered: the data begins to flow, and stops */
+    wait_for("deaf.2"); /* rank 2 has answered: the data starts to flow, and stops */
     settle();
     transfer->status = "matched";
     truth_overwritten();

@@ -37,7 +37,7 @@ __attribute__((noinline)) static int meet(void)
     return error + values[0];
 }
 
-/* Goes on for ever; what tells one turn from the next is a local variable alone. */
+/* Goes on forever; what distinguishes one turn from the next is a local variable alone. */
 __attribute__((noinline)) static int turn(void)
 {
     int sum = 0;

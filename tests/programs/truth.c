@@ -9,11 +9,11 @@
 
 enum {
     TIME_LIMIT_SECONDS = 300,
-    MOST_COMMUNICATORS = 1100,
-    MOST_OPERATIONS = 20100,
-    MOST_COLLECTIVES = 32,
-    MOST_WINDOWS = 8,
-    MOST_RANKS = 64,
+    MAX_COMMUNICATORS = 1100,
+    MAX_OPERATIONS = 20100,
+    MAX_COLLECTIVES = 32,
+    MAX_WINDOWS = 8,
+    MAX_RANKS = 64,
     NEVER_SENT = 32766, /* a tag */
 };
 
@@ -22,7 +22,7 @@ static const long POLL_NANOSECONDS = 1000000;
 
 struct group {
     int size;
-    int world_ranks[MOST_RANKS];
+    int world_ranks[MAX_RANKS];
 };
 
 struct communicator {
@@ -56,13 +56,13 @@ int world_rank, world_size;
 const char *job_directory;
 
 static const char *program_name;
-static struct communicator communicators[MOST_COMMUNICATORS];
+static struct communicator communicators[MAX_COMMUNICATORS];
 static int communicator_count;
-static struct operation operations[MOST_OPERATIONS];
+static struct operation operations[MAX_OPERATIONS];
 static int operation_count;
-static struct collective collectives[MOST_COLLECTIVES];
+static struct collective collectives[MAX_COLLECTIVES];
 static int collective_count;
-static struct window windows[MOST_WINDOWS];
+static struct window windows[MAX_WINDOWS];
 static int window_count;
 static const char *internal_traffic;
 static int in_turn;
@@ -96,9 +96,9 @@ static void read_group(struct group *result, MPI_Group group)
     MPI_Group world;
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     MPI_Group_size(group, &result->size);
-    if (result->size > MOST_RANKS)
+    if (result->size > MAX_RANKS)
         give_up("a group with too many ranks");
-    int ranks[MOST_RANKS];
+    int ranks[MAX_RANKS];
     for (int i = 0; i < result->size; i++)
         ranks[i] = i;
     MPI_Group_translate_ranks(group, result->size, ranks, world, result->world_ranks);
@@ -129,7 +129,7 @@ void truth_communicator(const char *key, MPI_Comm comm)
 {
     if (comm == MPI_COMM_NULL)
         return;
-    if (communicator_count == MOST_COMMUNICATORS)
+    if (communicator_count == MAX_COMMUNICATORS)
         give_up("too many communicators");
     struct communicator *c = &communicators[communicator_count++];
     snprintf(c->key, sizeof c->key, "%s", key);
@@ -165,7 +165,7 @@ void truth_last_probed(MPI_Comm comm, int source)
 
 void truth_window(const char *key, MPI_Win window)
 {
-    if (window_count == MOST_WINDOWS)
+    if (window_count == MAX_WINDOWS)
         give_up("too many windows");
     struct window *w = &windows[window_count++];
     snprintf(w->key, sizeof w->key, "%s", key);
@@ -182,7 +182,7 @@ static int world_rank_of(const struct communicator *c, int peer)
 
 static struct operation *new_operation(enum queue queue, const char *call, int peer, int tag, MPI_Comm comm)
 {
-    if (operation_count == MOST_OPERATIONS)
+    if (operation_count == MAX_OPERATIONS)
         give_up("too many operations");
     struct communicator *c = find_communicator(comm);
     struct operation *o = &operations[operation_count++];
@@ -297,7 +297,7 @@ struct operation *truth_unexpected(int source, int tag, size_t bytes, enum proto
 
 void truth_collective(const char *call, MPI_Comm comm, int entered, int blocking)
 {
-    if (collective_count == MOST_COLLECTIVES)
+    if (collective_count == MAX_COLLECTIVES)
         give_up("too many collectives");
     struct collective *c = &collectives[collective_count++];
     snprintf(c->communicator, sizeof c->communicator, "%s", find_communicator(comm)->key);
@@ -324,7 +324,7 @@ void truth_in_turn(void)
 
 /* ------------------------------------------------------------------ time */
 
-static void nap(void)
+static void sleep_briefly(void)
 {
     struct timespec pause = {0, POLL_NANOSECONDS};
     nanosleep(&pause, NULL);
@@ -336,7 +336,7 @@ static void make_progress(void)
 {
     int flag;
     MPI_Iprobe(MPI_ANY_SOURCE, NEVER_SENT, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-    nap();
+    sleep_briefly();
 }
 
 static void ask_whether_done(struct operation *o)
@@ -376,7 +376,7 @@ static void ask_about_all(void)
 void settle(void)
 {
     while (!all_has_arrived())
-        nap();
+        sleep_briefly();
     for (double end = MPI_Wtime() + SETTLE_SECONDS; MPI_Wtime() < end;)
         make_progress();
     ask_about_all();
@@ -402,7 +402,7 @@ void wait_for(const char *word)
     char path[1024];
     signal_path(path, sizeof path, word);
     while (access(path, F_OK) != 0)
-        nap();
+        sleep_briefly();
 }
 
 void progress_until(const char *word)

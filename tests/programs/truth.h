@@ -112,13 +112,13 @@ void truth_last_probed(MPI_Comm comm, int source);
 void settle(void);
 
 /* MPI_Barrier, after which no rank stops to make MPI calls before the others have left it, too: what it sent them last
- * may still be on its way. The word tells one such barrier of a program from another. */
+ * may still be on its way. The word distinguishes one such barrier of a program from another. */
 void leave_together(const char *word, MPI_Comm comm);
 
 /* Write the truth file of a phase: this rank is ready, or goes on to the call in which it blocks. */
 void truth_write(int phase);
 
-/* Sleep outside MPI until the harness asks for a phase; for ever when it never does. */
+/* Sleep outside MPI until the harness asks for a phase; forever when it never does. */
 void sleep_until_phase(int phase);
 
 /* Signals between ranks that need no MPI call: one rank says a word, others wait for it. */

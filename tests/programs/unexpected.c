@@ -76,7 +76,7 @@ static void messages_to_self(void)
     truth_unexpected(0, 122, LARGE, RENDEZVOUS, MPI_COMM_SELF)->pattern = 122;
 }
 
-/* A wildcard receive looks at the sources in turn, from the one behind the last found. */
+/* A wildcard receive searches the sources in turn, from the one behind the last found. */
 static void probe_any(MPI_Comm comm)
 {
     int flag;

@@ -241,8 +241,8 @@ def test_communicators_of_one_process_are_listed_only_where_somebody_waits_on_th
 
 
 def test_ranks_that_were_not_read_are_a_warning_above_all_else(browser: Browser) -> None:
-    """It says how many, which, why and the way out: such a rank may be what all others wait for."""
-    unread = rank(1, state=RankState.UNREADABLE, why="it is another user's", way_out="run mqs as root")
+    """It says how many, which, why and the remedy: such a rank may be what all others wait for."""
+    unread = rank(1, state=RankState.UNREADABLE, why="it is another user's", remedy="run mqs as root")
     browser.show(job(rank(0), unread, gone(2)), verdict([does(), *[does(None, None)] * 2], wait(0, 1)))
     assert browser.find("main > *").text.splitlines() == [
         "1 of 3 ranks could not be read: they may wait or compute",
@@ -252,7 +252,7 @@ def test_ranks_that_were_not_read_are_a_warning_above_all_else(browser: Browser)
 
 
 def test_each_outcome_has_a_word_a_colour_and_a_symbol(browser: Browser) -> None:
-    """No two outcomes look alike, with colours or without; the words begin the headline."""
+    """No two outcomes are alike, with colours or without; the words start the headline."""
     looks = []
     for outcome in Outcome:
         browser.show(job(rank(0)), verdict([OUTSIDE], outcome=outcome, headline=f"{outcome.name}: so."))
@@ -290,7 +290,7 @@ def test_a_filter_acts_on_graph_and_tables_alike(
     assert browser.find("#shown").text == f"{arrows} of 5 rows of waits"
 
 
-def test_communicators_with_the_same_name_can_be_told_apart(browser: Browser) -> None:
+def test_communicators_with_the_same_name_can_be_distinguished(browser: Browser) -> None:
     """The parts of a split are offered with their ranks; what isn't known can be chosen, too."""
     rows = [("rows", (0, 1)), ("rows", (2, 3))]
     waits = [wait(0, 1, on=1, name="rows"), wait(2, 3, on=2, name="rows"), wait(1, 0, on=None, name=None)]
@@ -440,7 +440,7 @@ def pixels(png: bytes) -> Iterator[bytes]:
 def hostile_job() -> tuple[Job, Verdict]:
     """Return a job in which every text wants to be more than text."""
     names = (HOSTILE, TRICKY)
-    ranks = [rank(0, program=HOSTILE, host=TRICKY), rank(1, state=RankState.UNREADABLE, why=HOSTILE, way_out=TRICKY)]
+    ranks = [rank(0, program=HOSTILE, host=TRICKY), rank(1, state=RankState.UNREADABLE, why=HOSTILE, remedy=TRICKY)]
     found = verdict(
         [does(HOSTILE, where=TRICKY), does(None, None, phrase=TRICKY, where=HOSTILE)],
         wait(0, 1, what=HOSTILE, on=1, name=HOSTILE),

@@ -35,8 +35,8 @@ from mqs_dll.verdict.results import (
 from tests.support.made_up_job import ANY, communicator, given, gone, job, note, rank, receive, send, stack, unexpected
 
 REPORT = Path(mqs_dll.report.__file__).parent
-SCHEMA = json.loads((REPORT / "job-schema-1.json").read_text())
-SNAPSHOT_SCHEMA = json.loads((REPORT / "schema-1.json").read_text())
+SCHEMA = json.loads((REPORT / "job-schema-2.json").read_text())
+SNAPSHOT_SCHEMA = json.loads((REPORT / "schema-2.json").read_text())
 
 EVIL = 'a,"b"\r\nc\x1b[31m\udce9'
 """A name with everything that JSON, CSV or a terminal could trip over."""
@@ -62,7 +62,7 @@ STUCK = Activity("MPI_Recv", "in MPI_Recv from rank 1, tag 7", "ring.c:12", Mode
 
 
 def a_job() -> Job:
-    """Return a job with everything that a report tells."""
+    """Return a job with everything that a report shows."""
     return job(
         rank(
             0,
@@ -74,7 +74,7 @@ def a_job() -> Job:
         rank(1, send(0, 8, length=1 << 40), unexpected(0, -16), note("3 messages"), program="@ring"),
         rank(2, program=EVIL, host=EVIL),
         gone(3),
-        rank(4, state=RankState.UNREADABLE, why=EVIL, way_out="detach the debugger", pid=0),
+        rank(4, state=RankState.UNREADABLE, why=EVIL, remedy="detach the debugger", pid=0),
         title=EVIL,
     )
 
@@ -113,10 +113,10 @@ def as_json(**options: Any) -> Any:
 
 @pytest.mark.parametrize("snapshots", [True, False])
 def test_the_json_holds_to_its_schema(snapshots: bool) -> None:
-    """With snapshots and without, the document is what job-schema-1.json describes, and nothing more."""
+    """With snapshots and without, the document is what job-schema-2.json describes, and nothing more."""
     document = as_json(snapshots=snapshots)
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    assert document["schema"] == "mqs-job-report/1"
+    assert document["schema"] == "mqs-job-report/2"
 
 
 def test_the_schema_knows_every_word() -> None:
@@ -180,7 +180,7 @@ def test_numbers_of_a_call_are_numbers_and_addresses_are_text() -> None:
     assert [told[name]["value"] for name in ("buf", "count", "comm")] == ["0xffff800000000001", 3, "0x44000000"]
 
 
-def test_a_large_job_is_told_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_job_is_reported_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each snapshot has its groups, so that they would be a number for each pair of ranks."""
     monkeypatch.setattr(json_report, "MAX_SNAPSHOTS", 5)
     assert as_json()["processes"][0]["samples"] is not None
@@ -262,7 +262,7 @@ def test_no_cell_is_a_formula() -> None:
 
 
 @pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
-def test_what_a_formula_begins_with_is_marked(sign: str) -> None:
+def test_what_a_formula_starts_with_is_marked(sign: str) -> None:
     """Spreadsheets take the full-width signs alike."""
     named = job(rank(0, program=f"{sign}ring"))
     (row,) = csv.DictReader(io.StringIO(csv_report.render(named, conclude(named))))

@@ -27,7 +27,7 @@ HOSTILE = '"] x [label="</script>\\N\\"\n&lt;\udc80'
 
 
 def job_of(count: int) -> Job:
-    """Return a job of ranks of which nothing but a verdict tells."""
+    """Return a job of ranks of which only a verdict is known."""
     return job(*(rank(number) for number in range(count)))
 
 
@@ -113,7 +113,7 @@ def test_exited_and_unread_ranks_have_shapes_of_their_own() -> None:
     assert [node.lines[0] for node in drawn.nodes] == ["MPI_Recv", "exited", "after MPI_Finalize", "not read"]
 
 
-def test_several_programs_and_worlds_are_told_apart() -> None:
+def test_several_programs_and_worlds_are_distinguished() -> None:
     """A spawned rank 0 isn't the rank 0 that spawned it."""
     a_job = job(rank(0), rank(0, world=1, program="/home/user/worker"), gone(1, program=""))
     drawn = picture(a_job, verdict([does(), does(), does(None, None, where="")], wait(0, 1), wait(1, 0)))
@@ -125,7 +125,7 @@ def test_several_programs_and_worlds_are_told_apart() -> None:
 
 
 def test_a_node_says_whether_all_of_its_waits_are_needed() -> None:
-    """AND and OR look the same as arrows; with one wait there is no difference."""
+    """AND and OR are the same as arrows; with one wait there is no difference."""
     activities = [does("MPI_Waitany", mode=Mode.ANY), does("MPI_Waitall"), does("MPI_Wait")]
     waits = (wait(0, 1), wait(0, 2), wait(1, 0), wait(1, 2), wait(2, 1))
     drawn = picture(job_of(3), verdict(activities, *waits))
@@ -357,7 +357,7 @@ def test_boxes_and_labels_never_overlap_and_lie_within_the_page(name: str) -> No
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_arrows_begin_and_end_at_the_borders_of_their_boxes(name: str) -> None:
+def test_arrows_start_and_end_at_the_borders_of_their_boxes(name: str) -> None:
     """No arrow points at another box than its own, ends in the open, or runs through its box."""
     boxes, edges = GRAPHS[name]
     places = layout(boxes, edges)

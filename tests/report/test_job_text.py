@@ -164,7 +164,7 @@ def test_the_finding_of_the_headline_is_not_said_again(width: int) -> None:
     )
 
 
-def test_a_cycle_is_a_chain_that_ends_where_it_begins() -> None:
+def test_a_cycle_is_a_chain_that_ends_where_it_starts() -> None:
     """The processes of a cycle stand in its order, by their ranks."""
     read = job(*(rank(number) for number in range(4)))
     waits = [wait(0, 3), wait(3, 1), wait(1, 2), wait(1, 0)]
@@ -202,7 +202,7 @@ def test_equal_ranks_share_a_row() -> None:
     ]
 
 
-def test_ranks_of_several_worlds_are_told_apart() -> None:
+def test_ranks_of_several_worlds_are_distinguished() -> None:
     """Where processes were spawned, ranks name their world; a process of which no rank is known shows its PID."""
     read = job(rank(0), rank(0, world=1), rank(1, world=1), rank(None, pid=4711))
     table = ranks_table(read, verdict_of(read, activities=[does("MPI_Send"), does(), does(), does("MPI_Probe")]))
@@ -272,7 +272,7 @@ def test_ranks_of_the_communicator_are_named_where_they_differ() -> None:
     assert table[1][3] == WORLD
 
 
-def test_communicators_of_one_name_are_told_apart_by_their_ids() -> None:
+def test_communicators_of_one_name_are_distinguished_by_their_ids() -> None:
     """Two communicators that the program gave the same name, or none, show with the library's number for them."""
     others = [CommunicatorFacts("halo", 5, 2, (0, 1), None), CommunicatorFacts("halo", 6, 2, (0, 1), None)]
     unnamed = CommunicatorFacts("", 7, 2, (0, 1), None)
@@ -374,7 +374,7 @@ def test_every_rank_is_shown_on_demand() -> None:
 
 def test_an_unread_rank_is_never_shown_as_idle() -> None:
     """A rank that could not be read says so in the table, whatever else is said of it, and below it says why."""
-    refused = rank(1, state=RankState.UNREADABLE, why="it belongs to another user", way_out="Run as root.")
+    refused = rank(1, state=RankState.UNREADABLE, why="it belongs to another user", remedy="Run as root.")
     read = job(rank(0), refused, gone(2, "it exited"))
     verdict = verdict_of(read, activities=[COMPUTES, COMPUTES, COMPUTES])
     assert ranks_table(read, verdict)[:2] == [["1", "not read", "ring.c:42"], ["2", "exited", "ring.c:42"]]
@@ -391,7 +391,7 @@ def test_equal_reasons_are_said_once() -> None:
 
 
 def test_a_reason_loses_no_part_of_another_number() -> None:
-    """What begins with the number of the rank, or with its PID, is another one."""
+    """What starts with the number of the rank, or with its PID, is another one."""
     read = job(rank(1, pid=100, why="rank 1 (process 100) is not rank 12, which process 1000 is"), rank(12))
     shown = printed(text.render(read, verdict_of(read)))
     assert "  rank 1: it is not rank 12, which process 1000 is\n" in shown
@@ -410,7 +410,7 @@ def test_what_is_hidden_in_a_rank_that_was_read_is_said() -> None:
 
 def test_what_is_odd_about_a_rank_that_was_read_is_said() -> None:
     """A rank that was read, but not whole or not as expected, says why."""
-    read = job(rank(0), rank(1, why="its core file is cut off", way_out="Raise ulimit -c."))
+    read = job(rank(0), rank(1, why="its core file is cut off", remedy="Raise ulimit -c."))
     shown = printed(text.render(read, verdict_of(read)))
     assert "  rank 1: its core file is cut off\n    Raise ulimit -c.\n" in shown
 
@@ -424,7 +424,7 @@ def test_nothing_unread_is_no_section() -> None:
 # ---------------------------------------------------------------- the job
 
 
-def test_the_tests_that_pytest_runs_are_told() -> None:
+def test_the_tests_that_pytest_runs_are_reported() -> None:
     """Equal ones once, with their ranks; a test's name is text of the job's."""
     tests = ["test_a.py::test_x (call)", "test_a.py::test_x (call)", EVIL, *(f"test_{n}" for n in range(4)), ""]
     read = job(*map(rank, range(len(tests))))
@@ -438,12 +438,13 @@ def test_the_tests_that_pytest_runs_are_told() -> None:
     ]
 
 
-def test_the_facts_of_the_job_are_told() -> None:
+def test_the_facts_of_the_job_are_reported() -> None:
     """Who started it, its MPI, how many ranks were read, when, and how long it stood still."""
     read = job(rank(0), gone(1), title="mpiexec -n 2 ./a b")
     shown = printed(text.render(read, verdict_of(read)))
     assert "  mpiexec -n 2 ./a b\n  Open MPI 4.1.4, pml/ob1; 2 ranks, 1 of them read; on node0\n" in shown
-    assert "  taken 2026-03-01T03:00:00Z (live), launcher 999; one sample: a hang can't be told from slow" in shown
+    taken = "  taken 2026-03-01T03:00:00Z (live), launcher 999; one sample: a hang can't be distinguished from slow"
+    assert taken in shown
     assert shown.endswith("  the ranks were stopped for 4.0 ms, and go on as before")
 
 
@@ -475,7 +476,7 @@ def test_every_text_from_outside_is_escaped(everything: bool) -> None:
     ranks = [
         rank(0, call=EVIL, where=f"{EVIL}:1", host=EVIL, program=EVIL),
         rank(1, stacks=Hidden(EVIL, f"{EVIL}2")),
-        rank(2, state=RankState.UNREADABLE, why=EVIL, way_out=f"{EVIL}2"),
+        rank(2, state=RankState.UNREADABLE, why=EVIL, remedy=f"{EVIL}2"),
     ]
     read = job(*ranks, title=EVIL, mpi=EVIL)
     verdict = verdict_of(
@@ -489,7 +490,7 @@ def test_every_text_from_outside_is_escaped(everything: bool) -> None:
     assert "".join(shown.split()).count("".join(EVIL_SHOWN.split())) >= 11
 
 
-def test_names_that_look_like_markup_stay_as_they_are() -> None:
+def test_names_that_resemble_markup_stay_as_they_are() -> None:
     """Square brackets and colons in a name are no commands of rich."""
     read = job(rank(0), title="[bold]x[/bold] :smile:")
     assert "\n  [bold]x[/bold] :smile:\n" in printed(text.render(read, verdict_of(read)))

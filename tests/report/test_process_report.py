@@ -57,7 +57,7 @@ def queues(
 def snapshot_of(
     *communicators: CommunicatorSnapshot, name: bytes = b"weather", core: CoreView | None = None
 ) -> Snapshot:
-    """Return a snapshot with communicators, or with one that is empty but for a name."""
+    """Return a snapshot with communicators, or with one that is empty except for a name."""
     record = Communicator(0xFFFF_FFFF_FFFF_FF01, 1, 3, name)
     return Snapshot(
         pid=4711,
@@ -69,7 +69,7 @@ def snapshot_of(
         global_rank=2,
         communicators=communicators or (CommunicatorSnapshot(record, (2, 3, 4), queues()),),
         core=core or CoreView(),
-        pause=0.0123,
+        stop_time=0.0123,
         reads=33,
         bytes_read=4096,
     )
@@ -115,7 +115,7 @@ def row(operation: Operation, queue: Queue = Queue.RECEIVES) -> list[str]:
     ],
 )
 def test_names_on_a_terminal(name: bytes, shown: str) -> None:
-    """A name shows as it is but for what doesn't show, which is escaped so that different names look different."""
+    """A name shows as it is except for what doesn't show, which is escaped so that different names are different."""
     assert printable(name) == shown
     assert f'"{shown}"  id 0xffffffffffffff01, rank 1 of 3' in as_text(snapshot_of(name=name))
 
@@ -143,7 +143,7 @@ def test_every_text_of_the_library_is_escaped() -> None:
 
 
 def test_the_heading() -> None:
-    """The heading tells which process, which MPI, which library, and what looking has cost."""
+    """The heading shows which process, which MPI, which library, and what reading has cost."""
     heading = as_text(snapshot_of()).splitlines()[:4]
     assert [line.rstrip() for line in heading] == [
         "Process 4711 (solver), rank 2 of MPI_COMM_WORLD",
@@ -159,7 +159,7 @@ def test_an_unknown_rank_is_said() -> None:
 
 
 def test_a_pending_receive() -> None:
-    """A receive shows its source by both ranks, its tag, its bytes, and all that the library tells."""
+    """A receive shows its source by both ranks, its tag, its bytes, and all that the library shows."""
     text = as_text(with_queues(QueueSnapshot(Queue.RECEIVES, (RECEIVE,))))
     assert row(RECEIVE) == ["receives", "pending", "1", "5", "77", "4096", "MPI_Recv"]
     assert "MPI_INT x 1024" in text
@@ -182,7 +182,7 @@ def test_a_pending_receive() -> None:
     ids=["wildcards", "matched wildcards", "not known"],
 )
 def test_what_a_receive_leaves_open(changes: dict[str, Any], cells: list[str]) -> None:
-    """A wildcard, what it has matched, and what can't be known look different."""
+    """A wildcard, what it has matched, and what can't be known are different."""
     assert row(RECEIVE._replace(**changes))[2:6] == cells
 
 
@@ -193,7 +193,7 @@ def test_an_unknown_sender_is_no_wildcard() -> None:
 
 
 def test_a_buffer_of_the_mpi() -> None:
-    """A buffer of the MPI's own is told from the user's."""
+    """A buffer of the MPI's own is distinguished from the user's."""
     mine = RECEIVE._replace(system_buffer=True)
     assert "buffer 0x7ffc898ecb08 of the MPI" in as_text(with_queues(QueueSnapshot(Queue.UNEXPECTED, (mine,))))
 
@@ -204,14 +204,14 @@ def test_an_empty_queue_is_called_so() -> None:
 
 
 def test_a_hidden_queue_is_never_empty() -> None:
-    """A queue that couldn't be looked at gives the reason, and isn't among the empty ones."""
+    """A queue that couldn't be read gives the reason, and isn't among the empty ones."""
     text = as_text(with_queues(*queues(QueueSnapshot(Queue.SENDS, (), hidden=Hidden("pml/cm keeps none")), (RECEIVE,))))
     assert "  sends: can't be seen: pml/cm keeps none" in text
     assert "  none: unexpected" in text
 
 
 def test_a_broken_queue_is_never_empty() -> None:
-    """A list that breaks off tells after how many operations and why, even after none."""
+    """A list that breaks off shows after how many operations and why, even after none."""
     text = as_text(with_queues(QueueSnapshot(Queue.RECEIVES, (), broken="a loop")))
     assert "  receives: the list breaks off after 0: a loop" in text
     assert "none:" not in text
@@ -245,7 +245,7 @@ CORE = CoreView(
 )  # fmt: skip
 
 
-def test_what_the_core_tells() -> None:
+def test_what_the_core_shows() -> None:
     """Windows, datatypes and the origin of every layout are listed."""
     lines = [" ".join(line.split()) for line in as_text(snapshot_of(core=CORE)).splitlines()]
     assert r'"caf\xe9" 4 0xabc0' in lines
@@ -255,7 +255,7 @@ def test_what_the_core_tells() -> None:
 
 
 def test_windows_that_cannot_be_seen_or_are_none() -> None:
-    """No windows, and windows that can't be seen, look different."""
+    """No windows, and windows that can't be seen, are different."""
     text = as_text(snapshot_of(core=CoreView(windows=(), datatypes=Hidden("no such list"))))
     assert "Windows\n  none" in text
     assert "can't be seen: no such list" in text
@@ -271,7 +271,7 @@ def test_a_narrow_terminal_loses_nothing() -> None:
 # ---------------------------------------------------------------- JSON
 
 
-SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-1.json").read_text())
+SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "schema-2.json").read_text())
 EVERYTHING = snapshot_of(
     CommunicatorSnapshot(Communicator(0xFFFF_FFFF_FFFF_FF01, 1, 3, b"caf\xe9"), (2, -1), queues(None, (RECEIVE,))),
     CommunicatorSnapshot(
@@ -338,8 +338,8 @@ def test_json_keeps_64_bits() -> None:
     ]
 
 
-def test_json_tells_hidden_from_empty() -> None:
-    """What couldn't be looked at has its reason, and nothing else has one."""
+def test_json_shows_hidden_from_empty() -> None:
+    """What couldn't be read has its reason, and nothing else has one."""
     first, second = json.loads(json_report.render(EVERYTHING))["communicators"]
     assert first["group"] == {"items": [2, -1], "hidden": None}
     assert second["group"] == {"items": [], "hidden": "no such group"}

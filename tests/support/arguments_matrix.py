@@ -1,4 +1,4 @@
-"""The table of docs/call-arguments.md: which arguments of blocked calls were told, by MPI and transport.
+"""The table of docs/call-arguments.md: which arguments of blocked calls were reported, by MPI and transport.
 
 How many are told depends on where a rank is stopped, and differs by a few from run to run; that none is wrong doesn't.
 """
@@ -28,14 +28,14 @@ COLUMNS: Mapping[str, Collection[str]] = {
 
 
 class Argument(NamedTuple):
-    """What was told of one argument of a blocked call."""
+    """What was reported of one argument of a blocked call."""
 
     name: str
     is_known: bool
 
 
 def cells(mpi: Mpi, transport: str, found: Sequence[Argument]) -> list[Cell]:
-    """Return a row: how many of the arguments of each column were told, all of which are right."""
+    """Return a row: how many of the arguments of each column were reported, all of which are right."""
     made = []
     for title, names in COLUMNS.items():
         asked = [each for each in found if not names or each.name in names]
@@ -45,7 +45,7 @@ def cells(mpi: Mpi, transport: str, found: Sequence[Argument]) -> list[Cell]:
 
 
 def row_of(mpi: Mpi, transport: Transport, seen: Iterable[Cell]) -> str:
-    """Return the row of what was seen on an MPI, without an end; of nothing only its beginning."""
+    """Return the row of what was seen on an MPI, without an end; of nothing only its start."""
     values = {each.column: each.value for each in seen if (each.mpi, each.transport) == (mpi.name, transport.name)}
     told = [values[COLUMN + title] for title in COLUMNS if COLUMN + title in values]
     return line([mpi.title, transport.name, *told, "0"] if told else [mpi.title, transport.name])

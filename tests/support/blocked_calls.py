@@ -19,49 +19,49 @@ _SETTLED = 0.05
 """Seconds after which a rank that was let go on most often waits in its next call."""
 
 
-class Told(NamedTuple):
+class KnownArgument(NamedTuple):
     """One argument of one call."""
 
     call: str
     name: str
     true: int
-    told: int | None
-    witness: str
-    """Who told; empty where nobody did."""
+    known: int | None
+    evidence: str
+    """Where it is known from; empty where it isn't known."""
     seconds: float
     """What following the call's stack took."""
 
     @property
     def is_wrong(self) -> bool:
-        """Whether something was told that isn't so."""
-        return self.told is not None and self.told != self.true
+        """Whether something was known that isn't so."""
+        return self.known is not None and self.known != self.true
 
     @property
     def is_right(self) -> bool:
-        """Whether what is so was told."""
-        return self.told == self.true
+        """Whether what is so was known."""
+        return self.known == self.true
 
 
-def blocked_calls(compiler: Compiler, mpi: Mpi, transport: Transport) -> list[Told]:
-    """Return each argument of each call, and what is told of it while rank 0 is blocked in the call."""
-    found: list[Told] = []
+def blocked_calls(compiler: Compiler, mpi: Mpi, transport: Transport) -> list[KnownArgument]:
+    """Return each argument of each call, and what is known of it while rank 0 is blocked in the call."""
+    found: list[KnownArgument] = []
     with running(compiler, mpi, transport, "arguments", 2) as job:
         pid = job.wait_until_ready()[0]["pid"]
         calls: list[dict[str, Any]] = json.loads((job.directory / "arguments.json").read_text())
         with LiveProcess(pid) as process:
-            looks = _Looks(process)
+            samples = _Samples(process)
             for number, true in enumerate(calls):
                 call = true.pop("call")
-                stack, seconds = looks.inside(call)
+                stack, seconds = samples.inside(call)
                 for name, value in true.items():
                     argument = stack.argument(name)
-                    witness = argument.witness.name if argument else ""
-                    found.append(Told(call, name, value, argument and argument.value, witness, seconds))
+                    evidence = argument.evidence.name if argument else ""
+                    found.append(KnownArgument(call, name, value, argument and argument.value, evidence, seconds))
                 (job.directory / f"go.{number}").touch()
     return found
 
 
-class _Looks:
+class _Samples:
     """Looks at one process until it is where it should be."""
 
     def __init__(self, process: LiveProcess) -> None:
@@ -76,12 +76,12 @@ class _Looks:
         deadline = time.monotonic() + _SECONDS
         while True:
             time.sleep(_SETTLED)
-            stack, seconds = self._look()
+            stack, seconds = self._sample()
             if stack is not None and stack.call == call:
                 return stack, seconds
             assert time.monotonic() < deadline, f"not in {call}: {stack}"
 
-    def _look(self) -> tuple[CallStack | None, float]:
+    def _sample(self) -> tuple[CallStack | None, float]:
         with stopped(self._process.pid) as stop:
             captured = capture(self._process, stop.registers(self._process.pid))
         begin = time.thread_time()

@@ -59,7 +59,7 @@ def kernel_core(pid: int, path: Path) -> Path:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process is gone, or only waits for its parent to notice."""
+    """Return whether a process is gone, or only waits for its parent to notice."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:

@@ -20,7 +20,7 @@ from mqs_dll.debugger import library_path
 ROOT = Path(__file__).parents[2]
 HOST = ROOT / "tests/host"
 MADE_UP = (ROOT / "tests/support/made_up_session.py").read_text()
-"""A session.py with made-up communicators, which tells what each callback answered."""
+"""A session.py with made-up communicators, which shows what each callback answered."""
 PROGRAMS = {
     "mqs_host": ("mqs_host.c", "library.c", "json.c", "process.c", "symbols.c", "types.c"),
     "mqs_misuse": ("misuse/mqs_misuse.c", "library.c", "json.c"),

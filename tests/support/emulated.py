@@ -54,7 +54,7 @@ class EmulatedMachine:
         self._process.stdin.flush()
 
     def _wait(self, begin: str) -> str:
-        """Return the rest of the next line of the console that begins so; fail where it doesn't come."""
+        """Return the rest of the next line of the console that starts so; fail where it doesn't come."""
         assert self._process.stdout is not None
         lines = []
         timer = threading.Timer(SECONDS, self._process.kill)

@@ -18,7 +18,7 @@ import tty
 from pathlib import Path
 
 READY, ANSWER = "ready", "answer "
-"""What lines of ours begin with."""
+"""What lines of ours start with."""
 MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("devpts", "/dev/pts"), ("tmpfs", "/dev/shm"))
 SIOCSIFFLAGS = 0x8914
 UP_AND_RUNNING = 0x41
@@ -27,7 +27,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/root", "LC_ALL"
 
 
 def main() -> None:
-    """Set the machine up, and do as it is told."""
+    """Set the machine up, and follow its commands."""
     libc = ctypes.CDLL(None)
     for kind, place in MOUNTS:
         Path(place).mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """The gallery: small real programs under tests/programs/hangs, most of which hang inside MPI.
 
-docs/gallery.md tells what each does and what mqs says of it; what is expected of mqs is read from there.
+docs/gallery.md shows what each does and what mqs says of it; what is expected of mqs is read from there.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ FINE = (
     Scene("nonblocking_missing.c", 4, "late"),
     Scene("intercommunicator.c", 2, "answers"),
 )
-"""Many are healthy twins: they move for ever in the kind of call that a hang of the same program sticks in."""
+"""Many are healthy twins: they move forever in the kind of call that a hang of the same program sticks in."""
 
 OF_TRUST = tuple(
     scene
@@ -298,7 +298,7 @@ ON: tuple[tuple[str, Transport, tuple[Scene, ...]], ...] = (
 
 
 def has_sentences(mpi: Mpi, transport: Transport, scene: Scene) -> bool:
-    """Tell whether whole sentences are compared where this MPI runs a program: on the first that does."""
+    """Return whether whole sentences are compared where this MPI runs a program: on the first that does."""
     first = next((name, way) for name, way, scenes in ON if scene in scenes)
     return first == (mpi.name, transport)
 
@@ -311,7 +311,7 @@ def places() -> list[tuple[Mpi, Transport, Scene]]:
 
 @cache
 def kernel_counts() -> bool:
-    """Tell whether the kernel lets us count how often a process gets to an address: circles are proved by that."""
+    """Return whether the kernel lets us count how often a process gets to an address: circles are proved by that."""
     try:
         ReturnCounter(os.getpid(), 0x1000).close()
     except OSError:
@@ -360,7 +360,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Section:
-    """What the page tells of one program."""
+    """What the page shows of one program."""
 
     story: str
     on_all: Expected
@@ -370,7 +370,7 @@ class Section:
     def expected_on(self, mpi: Mpi) -> tuple[Expected, ...]:
         """Return what must be said where an MPI runs the program: one of these.
 
-        What an MPI's queues don't tell, the arguments of its calls may: then it is what all others say.
+        What an MPI's queues don't show, the arguments of its calls may: then it is what all others say.
         """
         on_this = self.on_some.get(mpi.product)
         return (self.on_all,) if on_this is None else (self.on_all, on_this)
@@ -383,7 +383,7 @@ def read_without_queues() -> dict[str, frozenset[Cause]]:
 
 
 def read_page() -> dict[str, Section]:
-    """Return what docs/gallery.md tells, by the words that start the program."""
+    """Return what docs/gallery.md has, by the words that start the program."""
     sections = re.findall(r"^### (.+)\n\n((?:(?!##).*\n)+)", PAGE.read_text() + "\n", re.MULTILINE)
     return {title: _section(body) for title, body in sections}
 
@@ -412,7 +412,7 @@ def _expected(text: str) -> Expected:
 
 
 def read_advice() -> dict[Cause, tuple[str, ...]]:
-    """Return what advice on each cause may begin with, by the page's table; empty where there may be none."""
+    """Return what advice on each cause may start with, by the page's table; empty where there may be none."""
     rows = re.findall(r"^\| \*(.+?)\* \| (.*?) \|$", PAGE.read_text(), re.MULTILINE)
     return {
         Cause(cause): tuple("" if kind == "nothing" else kind for kind in kinds.split("<br>")) for cause, kinds in rows

@@ -32,7 +32,7 @@ from tests.support.scenes import OVER_LIBRARY
 from tests.support.tampered import Tampered
 
 FRESH = 32
-"""Of so many cases one begins anew: the harm meets the search for layouts, too."""
+"""Of so many cases one starts again: the harm meets the search for layouts, too."""
 
 HEAD_CLASSES = {0x1, 0x2, 0x3, 0x8, 0xB}
 """Of MPICH's handles."""
@@ -128,7 +128,7 @@ def of_records(target: Tampered, session: ProcessSession) -> Parts:
         return true_locate(memory, address, size)
 
     with mock.patch.object(Memory, "unpack", unpack), mock.patch.object(Memory, "locate", locate):
-        look(session)
+        sweep(session)
     of = parts(target)
     words = [address for address in of.words if address in decoded]
     return of._replace(
@@ -273,7 +273,7 @@ class Seen(NamedTuple):
         return (operation for operations, _ in self.queues.values() for operation in operations)
 
 
-def look(session: ProcessSession) -> list[Seen]:
+def sweep(session: ProcessSession) -> list[Seen]:
     """Return all communicators of a process with all that they have.
 
     Raises:
@@ -353,7 +353,7 @@ def misfits(seen: Sequence[Seen]) -> Iterator[str]:
 def unheld(seen: Sequence[Seen], truth: Sequence[Seen], target: Tampered, computed: bool) -> Iterator[str]:
     """Yield names and addresses that nothing in memory says: they are neither true nor in what was just fetched.
 
-    A buffer may lie behind a header that memory tells, or in what was fetched itself; where another library matches, or
+    A buffer may lie behind a header that memory shows, or in what was fetched itself; where another library matches, or
     pml/cm sends, it is computed from lengths and lower bounds, and is spared.
     """
     names = {each.label.name for each in truth if isinstance(each.label, Label)}
@@ -456,10 +456,10 @@ def cases(target: Tampered, transport: Transport, seeds: range) -> Iterator[Outc
 
     target.fetched.clear()
     session = fresh()
-    truth = look(session)
+    truth = sweep(session)
     first = parts(target)
     target.fetched.clear()
-    look(session)
+    sweep(session)
     later = parts(target)
     for seed in seeds:
         chance = random.Random(seed)
@@ -472,7 +472,7 @@ def cases(target: Tampered, transport: Transport, seeds: range) -> Iterator[Outc
         error: MqsError | None = None
         wrong: list[str] = []
         try:
-            seen = look(used)
+            seen = sweep(used)
         except MqsError as refusal:
             error = refusal
         seconds = time.process_time() - begin

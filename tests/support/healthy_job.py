@@ -1,4 +1,4 @@
-"""A simulator of healthy jobs: ranks that exchange messages of changing sizes for ever, and can be looked at any time.
+"""A simulator of healthy jobs: ranks that exchange messages of changing sizes forever, and can be sampled at any time.
 
 Every receive has room for its message, and nobody waits in vain: whatever is said against such a job is wrong.
 Messages are under way between the ranks, where no queue shows them, until their receiver takes them in, which it does
@@ -102,7 +102,7 @@ class HealthyJob:
         for rank in order:
             self._turn(rank)
 
-    def look(self, earlier: list[made_up.Rank] | None, *, numbered: bool) -> list[made_up.Rank]:
+    def sample(self, earlier: list[made_up.Rank] | None, *, numbered: bool) -> list[made_up.Rank]:
         """Freeze all ranks one by one, and return what each shows.
 
         Args:
@@ -190,13 +190,13 @@ class HealthyJob:
         stack = made_up.stack(rank.call, fingerprint=f"{rank.place} {rank.left}")
         moved, watched = rank.returned, rank.turns > 0
         rank.returned, rank.turns = False, 0
-        was_inside = earlier is not None and earlier.looks[-1].stacks[0].call is not None  # type: ignore[index]
+        was_inside = earlier is not None and earlier.samples[-1].stacks[0].call is not None  # type: ignore[index]
         return made_up.rank(
             number,
             *shown,
             stacks=[stack],
             watched=was_inside and watched,
-            went_on=was_inside and moved,
+            progressed=was_inside and moved,
             earlier=earlier,
         )
 
@@ -245,7 +245,7 @@ def _programs(numbers: random.Random, size: int) -> list[list[Act]]:
 
 
 def _halo(numbers: random.Random, programs: list[list[Act]]) -> None:
-    """Each tells its neighbour how much will come, and sends it, with one tag for both."""
+    """Each informs its neighbour how much will come, and sends it, with one tag for both."""
     size, step = len(programs), numbers.choice((1, -1))
     lengths = [numbers.choice((8, 200, 1000, 4000, 9000)) for _ in programs]
     for rank, program in enumerate(programs):
@@ -287,10 +287,10 @@ def _computing(numbers: random.Random) -> Iterator[Act]:
         yield Act("compute", length=numbers.randint(1, 4))
 
 
-# ---------------------------------------------------------------- looks
+# ---------------------------------------------------------------- samples
 
 
-def looked_at(seed: int, *, turns: int, numbered: bool) -> Job:
+def sampled(seed: int, *, turns: int, numbered: bool) -> Job:
     """Return a healthy job that two samples saw.
 
     Args:
@@ -301,7 +301,7 @@ def looked_at(seed: int, *, turns: int, numbered: bool) -> Job:
     numbers = random.Random(seed)
     running = HealthyJob(numbers)
     running.run(numbers.randint(0, 200))
-    before = running.look(None, numbered=numbered)
+    before = running.sample(None, numbered=numbered)
     running.run(turns)
-    after = running.look(before, numbered=numbered)
+    after = running.sample(before, numbered=numbered)
     return made_up.job(*after, mpi="Open MPI 4.1.4, pml/ob1" if numbered else "MPICH 4.3.2, ch4")

@@ -126,7 +126,7 @@ def saved_window(folder: Path) -> None:
     _verdict(json.dumps(document).encode(), folder)
 
 
-_BEGIN = b'{"format": "mqs-job/1", "job": '
+_BEGIN = b'{"format": "mqs-job/2", "job": '
 
 
 def saved_brackets(folder: Path) -> None:
@@ -258,7 +258,7 @@ def environment_length(folder: Path) -> None:
 
 
 class Endless(MemoryImage):
-    """Memory that goes on for ever behind some pages, all of one word."""
+    """Memory that goes on forever behind some pages, all of one word."""
 
     def __init__(self, pages: dict[int, bytes], word: int) -> None:
         super().__init__(pages)
@@ -324,7 +324,7 @@ def openmpi_sparse_groups(folder: Path) -> None:
     groups = made_up_groups.strided(1 << 20, 0, 1)
     kept = []
     for _ in range(15):
-        groups._memory.begin()
+        groups._memory.start()
         groups._memory.cache.pop((groups, "world_ranks"), None)
         kept.append(len(groups.world_ranks(CHILD)))
     raise Outcome(f"{len(kept)} times {kept[0]} ranks")
@@ -362,7 +362,7 @@ def many_calls(folder: Path) -> None:
     """Make many calls, each of which reads what is allowed: what they leave isn't kept together."""
     memory = Memory(Endless({}, 3))
     for number in range(40):
-        memory.begin()
+        memory.start()
         memory.cache[number] = memory.pointers(BASE + (number << 24), 1 << 19)
         for block in range(4):
             memory.read(BASE + (1 << 40) + (number << 24) + (block << 20), 1 << 20)

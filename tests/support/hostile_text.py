@@ -43,7 +43,7 @@ from tests.support.limited import limited_memory
 from tests.support.synthetic_job import any_source, barrier, halo, ring
 
 MAX_MEMORY = 512 << 20
-"""Bytes of address space, more than when it begins."""
+"""Bytes of address space, more than when it starts."""
 
 RENDERED = 16
 """Of so many saved jobs one is written out, too."""
@@ -293,7 +293,7 @@ def _bytes_of(document: Any, chance: random.Random) -> bytes:
 
 
 class World:
-    """What cases begin with: real ones, made once."""
+    """What cases start with: real ones, made once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -318,7 +318,7 @@ def saved_job(world: World, chance: random.Random) -> None:
     """Load a saved job, judge it, and now and then write it out."""
     content = _bytes_of(spoil(json.loads(chance.choice(world.jobs)), chance), chance)
     if not content.startswith(b'{"format"'):
-        content = b'{"format": "mqs-job/1", ' + content[1:]
+        content = b'{"format": "mqs-job/2", ' + content[1:]
     if chance.random() < 0.02:
         path = world.folder / chance.choice(("job", "job.gz"))
         path.write_bytes(gzip.compress(content, 1) if path.suffix else content)
@@ -335,7 +335,7 @@ def saved_job(world: World, chance: random.Random) -> None:
 
 def answer(world: World, chance: random.Random) -> None:
     """Take in a line of an agent's, and what it says of ranks."""
-    document = spoil({"to": "tell", "done": json.loads(chance.choice(world.answers))}, chance)
+    document = spoil({"to": "report", "done": json.loads(chance.choice(world.answers))}, chance)
     text = _bytes_of(document, chance)
     if chance.random() < 0.5:
         text = b"=" + base64.b64encode(zlib.compress(text, 1))

@@ -84,11 +84,11 @@ class Compiler:
         truth = self._made(mpi, "truth.o", "truth.c", "-c")
         return self._made(mpi, program, f"{program}.c", str(truth))
 
-    def naps(self, mpi: Mpi, transport: Transport, program: str = "") -> dict[str, str]:
+    def sleeps(self, mpi: Mpi, transport: Transport, program: str = "") -> dict[str, str]:
         """Return the variables that make ranks which wait for each other sleep between two polls, where that helps.
 
         The queues are the same in the end, and a job takes half of the processor until it is in its state, or a fifth.
-        Ranks that wait for ever may then take minutes to come so far over Open MPI's libfabric, and all over its
+        Ranks that wait forever may then take minutes to come so far over Open MPI's libfabric, and all over its
         sockets: these spin, as do those of MPICH 3.4 and 4.0.
         """
         waits = program in BLOCKING or program.startswith(HANGS)
@@ -215,8 +215,8 @@ def is_at_rest(ready: Sequence[int], now: Sequence[int]) -> bool:
     """Tell of a rank that is in an MPI call, by its turns when all were ready and now, whether it does nothing more."""
     if not (ready and now):  # it has ended, or the kernel doesn't count
         return False
-    (ran_before, _, naps_before), (ran, _, naps) = ready, now
-    return ran - ran_before >= SPINNING or naps - naps_before >= POLLS
+    (ran_before, _, naps_before), (ran, _, sleeps) = ready, now
+    return ran - ran_before >= SPINNING or sleeps - naps_before >= POLLS
 
 
 def kill(pid: int) -> None:
@@ -292,11 +292,11 @@ def running(
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
-        naps = compiler.naps(mpi, transport, program) if user is None else {}
+        sleeps = compiler.sleeps(mpi, transport, program) if user is None else {}
         if user is not None:
             runs = [shutil.copy(runs[0], name)]
             os.chown(name, user, user)
-        chosen = {**mpi.environment, **transport.environment, **naps, **(environment or {})}
+        chosen = {**mpi.environment, **transport.environment, **sleeps, **(environment or {})}
         launcher = launch([*command, *runs, name, *arguments], directory, chosen, user)
         job = Job(directory, launcher, mpi, transport, program, ranks, children)
         try:

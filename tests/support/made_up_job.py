@@ -17,6 +17,7 @@ from mqs_dll.contract.abi import Communicator, Label, Operation, Queue, Status, 
 from mqs_dll.contract.phrases import How
 from mqs_dll.job.records import (
     Argument,
+    ArgumentEvidence,
     CallStack,
     Frame,
     Halt,
@@ -25,7 +26,6 @@ from mqs_dll.job.records import (
     Language,
     RankState,
     Sample,
-    Witness,
 )
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import CommunicatorSnapshot, CoreView, Hidden, QueueSnapshot, Snapshot
@@ -57,7 +57,7 @@ class Comm:
     """The other side of an inter-communicator; empty for others."""
     unique_id: int
     label: Label | None = None
-    """What libmqs tells of its name beyond the field."""
+    """What libmqs shows of its name beyond the field."""
 
     @property
     def handle(self) -> int:
@@ -84,12 +84,12 @@ class Rank(NamedTuple):
 
     world: int
     number: int | None
-    looks: tuple[Look, ...]
+    samples: tuple[MadeUpSample, ...]
     process: JobProcess
-    """Complete but for the samples."""
+    """Complete except for the samples."""
 
 
-class Look(NamedTuple):
+class MadeUpSample(NamedTuple):
     """What one sample of a rank shows."""
 
     operations: tuple[Pending, ...]
@@ -99,7 +99,7 @@ class Look(NamedTuple):
     """Those that can't be seen, and why."""
     broken: tuple[Queue, ...]
     watched: bool
-    went_on: bool
+    progressed: bool
     halt: Halt | None
     windows: tuple[Window, ...] | None
 
@@ -233,21 +233,21 @@ def in_wait(needs: int | None = None) -> str:
 # ---------------------------------------------------------------- stacks
 
 
-def given(*, witness: Witness = Witness.BOTH, **values: int | Comm | None) -> tuple[Argument, ...]:
+def given(*, evidence: ArgumentEvidence = ArgumentEvidence.BOTH, **values: int | Comm | None) -> tuple[Argument, ...]:
     """Return what a call's arguments are known to be, by the names of its parameters.
 
     A communicator is a Comm, or None for MPI_COMM_WORLD; ANY as source or tag is the MPI's constant for that.
     """
-    return tuple(_argument(name, value, witness) for name, value in values.items())
+    return tuple(_argument(name, value, evidence) for name, value in values.items())
 
 
-def _argument(name: str, value: int | Comm | None, witness: Witness) -> Argument:
+def _argument(name: str, value: int | Comm | None, evidence: ArgumentEvidence) -> Argument:
     if value is None:
-        return Argument(name, _handle(0), witness, called="MPI_COMM_WORLD")
+        return Argument(name, _handle(0), evidence, called="MPI_COMM_WORLD")
     if isinstance(value, Comm):
-        return Argument(name, value.handle, witness)
+        return Argument(name, value.handle, evidence)
     called = {"source": "MPI_ANY_SOURCE", "tag": "MPI_ANY_TAG"}.get(name, "") if value == ANY else ""
-    return Argument(name, value, witness, called=called)
+    return Argument(name, value, evidence, called=called)
 
 
 def _handle(unique_id: int) -> int:
@@ -291,13 +291,13 @@ def rank(
     hidden: Iterable[Queue] | Mapping[Queue, str] = (),
     broken: Iterable[Queue] = (),
     watched: bool = True,
-    went_on: bool = False,
+    progressed: bool = False,
     halt: Halt | None = None,
     windows: Iterable[Window] | None = None,
     earlier: Rank | None = None,
     state: RankState = RankState.READ,
     why: str = "",
-    way_out: str = "",
+    remedy: str = "",
     world: int = 0,
     pid: int | None = None,
     host: str = "node0",
@@ -316,13 +316,13 @@ def rank(
         hidden: Queues that can't be seen, on all communicators, and perhaps why.
         broken: Queues whose list breaks off after the operations.
         watched: Whether it would have been seen if it had left its call since the sample before.
-        went_on: Whether that was seen.
+        progressed: Whether that was seen.
         halt: What else than the debugger keeps it standing.
         windows: What it says of its one-sided windows; None where it wasn't asked.
         earlier: The same rank, one sample before.
         state: For all but READ there are no samples, and operations don't count.
         why: What is in the way of reading it.
-        way_out: What to do about that.
+        remedy: What to do about that.
         world: Which MPI_COMM_WORLD; spawned ones are 1, 2, ...
         pid: 1000 + number unless given.
         host: Where it runs.
@@ -337,10 +337,12 @@ def rank(
     )
     listed = None if windows is None else tuple(windows)
     reasons = hidden if isinstance(hidden, Mapping) else dict.fromkeys(hidden, "made up to be hidden")
-    look = Look(operations, tuple(member_of), threads, reasons, tuple(broken), watched, went_on, halt, listed)
-    looks = () if state is not RankState.READ else (*(earlier.looks if earlier else ()), look)
+    sample = MadeUpSample(
+        operations, tuple(member_of), threads, reasons, tuple(broken), watched, progressed, halt, listed
+    )
+    samples = () if state is not RankState.READ else (*(earlier.samples if earlier else ()), sample)
     known_pid = 1000 + (number or 0) if pid is None else pid
-    return Rank(world, number, looks, JobProcess(world, number, host, known_pid, program, state, why, way_out, ()))
+    return Rank(world, number, samples, JobProcess(world, number, host, known_pid, program, state, why, remedy, ()))
 
 
 def gone(number: int, why: str = "it exited", **facts: str) -> Rank:
@@ -375,7 +377,7 @@ def job(
     sizes[0] = sizes[0] if size is None else size
     worlds = [communicator("MPI_COMM_WORLD", range(sizes[number]), unique_id=number) for number in numbers]
     shared = tuple(communicators)
-    samples = max((len(each.looks) for each in ranks), default=0)
+    samples = max((len(each.samples) for each in ranks), default=0)
     at = times or [number * interval for number in range(samples)]
     return Job(
         title=title,
@@ -385,7 +387,7 @@ def job(
         mpi=mpi,
         launcher=999,
         stopped=stopped,
-        pause=PAUSE,
+        stop_time=PAUSE,
         interval=interval if samples > 1 else 0.0,
         sizes=tuple(sizes),
         processes=tuple(_process(each, worlds[each.world], shared, mpi, at) for each in ranks),
@@ -396,20 +398,20 @@ def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, times:
     samples = (
         Sample(
             times[number],
-            _snapshot(plan, look, world, shared, mpi),
-            look.stacks,
-            went_on=look.went_on and number > 0,
-            watched=look.watched and number > 0,
-            halt=look.halt,
+            _snapshot(plan, sample, world, shared, mpi),
+            sample.stacks,
+            progressed=sample.progressed and number > 0,
+            watched=sample.watched and number > 0,
+            halt=sample.halt,
         )
-        for number, look in enumerate(plan.looks)
+        for number, sample in enumerate(plan.samples)
     )
     return replace(plan.process, samples=tuple(samples))
 
 
-def _snapshot(plan: Rank, look: Look, world: Comm, shared: tuple[Comm, ...], mpi: str) -> Snapshot:
-    placed = [(each.on or world, each) for each in look.operations]
-    known = dict.fromkeys((world, *shared, *look.member_of, *(comm for comm, _ in placed)))  # once each, in this order
+def _snapshot(plan: Rank, sample: MadeUpSample, world: Comm, shared: tuple[Comm, ...], mpi: str) -> Snapshot:
+    placed = [(each.on or world, each) for each in sample.operations]
+    known = dict.fromkeys((world, *shared, *sample.member_of, *(comm for comm, _ in placed)))  # once each, in order
     return Snapshot(
         pid=plan.process.pid,
         program=plan.process.program.rpartition("/")[2][:15],
@@ -419,26 +421,28 @@ def _snapshot(plan: Rank, look: Look, world: Comm, shared: tuple[Comm, ...], mpi
         process_message=mpi,
         global_rank=plan.number,
         communicators=tuple(
-            _communicator(look, comm, plan.number, [each for on, each in placed if on is comm])
+            _communicator(sample, comm, plan.number, [each for on, each in placed if on is comm])
             for comm in known
             if plan.number in comm.places
         ),
-        core=CoreView(windows=look.windows),
-        pause=PAUSE,
+        core=CoreView(windows=sample.windows),
+        stop_time=PAUSE,
         reads=33,
         bytes_read=4096,
     )
 
 
-def _communicator(look: Look, comm: Comm, number: int | None, pending: Iterable[Pending]) -> CommunicatorSnapshot:
+def _communicator(
+    sample: MadeUpSample, comm: Comm, number: int | None, pending: Iterable[Pending]
+) -> CommunicatorSnapshot:
     local, own, peers = comm.places[number]
     mark = b" [inter, %d remote]" % len(peers) if comm.remote else b""
     queues = (
         QueueSnapshot(
             queue,
             tuple(_with_world_ranks(each.operation, peers) for each in pending if each.queue is queue),
-            Hidden(look.hidden[queue], "made up to be a way out") if queue in look.hidden else None,
-            "made up to be broken" if queue in look.broken else None,
+            Hidden(sample.hidden[queue], "made up to be a remedy") if queue in sample.hidden else None,
+            "made up to be broken" if queue in sample.broken else None,
         )
         for queue in Queue
     )

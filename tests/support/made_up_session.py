@@ -30,12 +30,12 @@ class Library:
     """The library: one image at a time is all that it is used for."""
 
     def setup_image(self, image: TargetImage) -> "Image":
-        """Begin with an image."""
+        """Start with an image."""
         return Image(image)
 
 
 class Image:
-    """An image: its message tells what the debugger's callbacks answered."""
+    """An image: its message shows what the debugger's callbacks answered."""
 
     def __init__(self, image: TargetImage) -> None:
         self.image = image
@@ -57,7 +57,7 @@ class Image:
         return repr(answers)
 
     def setup_process(self, process: TargetProcess) -> "Process":
-        """Begin with a process."""
+        """Start with a process."""
         return Process(process)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Process:
         self.process.fetch(0x10FFF, 2)
 
     def setup_communicator_iterator(self) -> None:
-        """Begin."""
+        """Start."""
         with self.lock:
             self.place = 0
 
@@ -114,7 +114,7 @@ class Process:
             return self.place < len(COMMUNICATORS)
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Begin with a queue: sends break off, receives are fine, unexpected messages can't be seen."""
+        """Start with a queue: sends break off, receives are fine, unexpected messages can't be seen."""
         if queue is Queue.UNEXPECTED:
             raise NoInformation("this transport hides them")
         with self.lock:

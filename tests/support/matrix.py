@@ -68,7 +68,7 @@ class Matrix:
     """What was seen; a value is recorded once a comparison agreed."""
 
     def __init__(self, mpis: Iterable[Mpi]) -> None:
-        """Begin an empty matrix for the MPIs that belong in it."""
+        """Start an empty matrix for the MPIs that belong in it."""
         self._rows = [(mpi, transport) for mpi in mpis if mpi.in_matrix for transport in mpi.transports]
         self._seen: dict[tuple[str, str, str], set[str]] = {}
 
@@ -87,7 +87,7 @@ class Matrix:
             self._seen.setdefault((each.mpi, each.transport, each.column), set()).add(each.value)
 
     def missing(self) -> list[str]:
-        """Return what this session did not look at."""
+        """Return what this session did not cover."""
         return [
             f"{mpi.name} {transport.name} {column}"
             for mpi, transport in self._rows

@@ -26,7 +26,7 @@ ROOM = 64 * PAGE
 FIRST_HANDLE = 0xAC000000
 MPI_INT = 0x4C000405
 SIZE = 4
-"""Processes of each communicator: the ranks of MPI_COMM_WORLD but for those of another job."""
+"""Processes of each communicator: the ranks of MPI_COMM_WORLD except for those of another job."""
 
 
 class _Pools:
@@ -63,7 +63,7 @@ class _Ranks(RankDecoder):
 
 
 def layouts_with(struct_name: str, member: str) -> Layouts:
-    """Return the layouts of the shipped profile that has a member which tells the device."""
+    """Return the layouts of the shipped profile that has a member which identifies the device."""
     for profile in available("mpich")[0]:
         if struct_name in profile.layouts and profile.layouts.offset(struct_name, member) is not None:
             return profile.layouts
@@ -71,7 +71,7 @@ def layouts_with(struct_name: str, member: str) -> Layouts:
 
 
 class MpichProcess:
-    """Communicators and requests, each at the begin of a page; MPI_COMM_WORLD is there."""
+    """Communicators and requests, each at the start of a page; MPI_COMM_WORLD is there."""
 
     def __init__(self, layouts: Layouts) -> None:
         self.layouts = layouts

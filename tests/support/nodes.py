@@ -205,12 +205,12 @@ def status_of(pid: int) -> str:
     return Path(f"/proc/{pid}/status").read_text()
 
 
-def launch_command(mpi: Mpi, ranks: int, naps: Mapping[str, str], device: str = "eth0") -> tuple[str, list[str]]:
+def launch_command(mpi: Mpi, ranks: int, sleeps: Mapping[str, str], device: str = "eth0") -> tuple[str, list[str]]:
     """Return the variables and the command that start so many ranks on all nodes, round robin; some are for ranks.
 
     Messages go by a network device.
     """
-    variables = {**mpi.environment, **naps, "OMPI_MCA_mpi_yield_when_idle": "1"}
+    variables = {**mpi.environment, **sleeps, "OMPI_MCA_mpi_yield_when_idle": "1"}
     if mpi.product == "MPICH":
         command = [str(mpi.mpiexec), "-n", str(ranks), "-ppn", "1", "-hosts", ",".join(NODES), "-iface", device]
         if device != "eth0":  # UCX takes Ethernet only
@@ -222,7 +222,7 @@ def launch_command(mpi: Mpi, ranks: int, naps: Mapping[str, str], device: str = 
             [] if mpi.mpiexec is None or mpi.mpiexec.is_relative_to("/usr") else ["--prefix", mpi.mpiexec.parents[1]]
         )
         network = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", device]
-        network += [word for name in naps for word in ("-x", name)]
+        network += [word for name in sleeps for word in ("-x", name)]
         command = [str(mpi.mpiexec), "-n", str(ranks), "--host", hosts, "--map-by", "node", *map(str, prefix), *network]
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items()), command
 
@@ -244,10 +244,10 @@ def running_on(
     binary = shutil.copy2(source, directory)  # by which its processes are known
     if interpreter:
         shutil.copy2(Path(source).with_name("hang.py"), directory)
-    naps = compiler.naps(mpi, mpi.transports[0])
-    if library := naps.get("LD_PRELOAD"):
-        naps["LD_PRELOAD"] = str(shutil.copy2(library, directory))  # where all nodes see it
-    variables, command = launch_command(mpi, ranks, naps, device)
+    sleeps = compiler.sleeps(mpi, mpi.transports[0])
+    if library := sleeps.get("LD_PRELOAD"):
+        sleeps["LD_PRELOAD"] = str(shutil.copy2(library, directory))  # where all nodes see it
+    variables, command = launch_command(mpi, ranks, sleeps, device)
     words = shlex.join([*command, *interpreter, str(binary), str(directory), *arguments])
     words = f"{TAG}={directory.name} {variables} setsid {words}"  # make_patient means no session in which mqs is run
     said = nodes.run(f"cd {directory}; {words} >{directory}/output 2>&1 & echo $!")

@@ -31,7 +31,7 @@ def main(*ways: str) -> None:
 
 
 def _after(what: str, act: Callable[[], object]) -> None:
-    """Have the agent do something after it did what it was told, and before it answers."""
+    """Have the agent do something after it did what it was asked for, and before it answers."""
     method = getattr(agent.Agent, f"_{what}")
 
     def changed(self: agent.Agent, message: Message) -> Any:
@@ -112,9 +112,9 @@ _WAYS: dict[str, Callable[[str], None]] = {
     "dies": lambda _: _after("watch", _signal(signal.SIGKILL)),
     "stopped": lambda _: _after("stop", _signal(signal.SIGSTOP)),
     "claims": lambda _: _lie("find", _claim),
-    "nonsense": lambda _: _lie("tell", lambda document: {**document, "groups": "many"}),
-    "swells": lambda _: _lie("tell", lambda document: _folded(document, 1 << 40)),
-    "nests": lambda _: _lie("tell", lambda document: _folded(document, 1, levels=200)),
+    "nonsense": lambda _: _lie("report", lambda document: {**document, "groups": "many"}),
+    "swells": lambda _: _lie("report", lambda document: _folded(document, 1 << 40)),
+    "nests": lambda _: _lie("report", lambda document: _folded(document, 1, levels=200)),
     "old": _age,
     "cut": _cut_link,
     "rests": _rest,

@@ -1,4 +1,4 @@
-"""A program whose thread can be watched for returns, and which does meanwhile what it is told."""
+"""A program whose thread can be watched for returns, and which does meanwhile what it is asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqs_dll.debugger.stopping.messages import WatchedReturn
 from mqs_dll.debugger.stopping.returns import ReturnCounter
 
 LOOPS, OBEYS = "function()", "obey()"
-"""What it does for ever: a call, or what it is told."""
+"""What it does forever: a call, or what it is asked for."""
 
 _PROGRAM = """
 import ctypes, os, queue, signal, struct, sys, threading, time
@@ -67,7 +67,7 @@ class Returning:
 
 @contextmanager
 def returning(action: str) -> Iterator[Returning]:
-    """Run it; its first thread does something for ever."""
+    """Run it; its first thread does something forever."""
     command = [sys.executable, "-c", _PROGRAM.format(action=action)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:

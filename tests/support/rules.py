@@ -72,21 +72,21 @@ class Rules:
     """Whether receives have one order, and not only those that can match the same message."""
 
     may_know_data_alone = False
-    """Whether of a buffer it may only be known where its data begin."""
+    """Whether of a buffer it may only be known where its data start."""
 
     collectives_are_messages = True
-    """Whether a rank that waits in a collective has a message pending which tells that."""
+    """Whether a rank that waits in a collective has a message pending which shows that."""
 
     def is_internal(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
+        """Return whether an operation is shown as the MPI's own: its tags are below MPI_ANY_TAG."""
         return operation.desired_tag < -1
 
     def is_of_any(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown on a communicator that need not be its own."""
+        """Return whether an operation is shown on a communicator that need not be its own."""
         return False
 
     def may_be_internal(self, operation: Operation) -> bool:
-        """Tell whether an operation is shown as one that may be a collective's: one that is done."""
+        """Return whether an operation is shown as one that may be a collective's: one that is done."""
         lines = operation.extra_text[:1]
         endings = (b"or a collective's", b"or a collective operation's")
         return operation.status is Status.COMPLETE and any(line.endswith(endings) for line in lines)
@@ -110,7 +110,7 @@ class Rules:
         return NOTHING
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
-        """Tell whether a queue, or what is left of it, may be refused with a reason."""
+        """Return whether a queue, or what is left of it, may be refused with a reason."""
         return False
 
     def texts(self, true: TrueOperation) -> Sequence[bytes]:
@@ -133,7 +133,7 @@ class OverUcx(Rules):
     STANDARD = rb"\bMPI_(Is|S)end\b"
 
     def is_internal(self, operation: Operation) -> bool:
-        """Tell by the tag; what is left of a neighborhood collective's looks like a program's, and a line says so."""
+        """Decide by the tag; what is left of a neighborhood collective's resembles a program's, and a line says so."""
         tagged = super().is_internal(operation) or operation.actual_tag < -1
         return tagged or any(b"neighborhood" in line for line in operation.extra_text)
 
@@ -179,7 +179,7 @@ class OverUcx(Rules):
 
 
 class OverOfi(Rules):
-    """Open MPI over libfabric: it matches messages; of a send that it is done with nothing tells where it went.
+    """Open MPI over libfabric: it matches messages; of a send that it is done with it isn't known where it went.
 
     tcp takes in large messages, too, before they are asked for: their sends end.
     """
@@ -187,7 +187,7 @@ class OverOfi(Rules):
     ordered = False
 
     def __init__(self, transport: str, *, keeps_blocking: bool) -> None:
-        """Begin.
+        """Start.
 
         Args:
             transport: which provider's.
@@ -238,7 +238,7 @@ class Mpich(Rules):
     """MPICH: probes leave no trace, sends have no order, unexpected messages come as they arrived.
 
     What it says of a receive once a message has matched it is the message's; where the receive had left source or tag
-    open, nothing tells that any more.
+    open, that isn't known any more.
     """
 
     ordered = False
@@ -406,7 +406,7 @@ class Ch4OverUcx(Ch4):
     may_know_data_alone = True
 
     def is_apart(self, communicator: TrueCommunicator) -> bool:
-        """Tell whether the messages of a communicator go another way."""
+        """Return whether the messages of a communicator go another way."""
         return communicator.alone
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
@@ -437,7 +437,7 @@ class Ch4OverUcx(Ch4):
         return ACTUAL | RANK | TAG if true.status is None else NOTHING
 
     def may_refuse(self, queue: Queue, communicator: TrueCommunicator) -> bool:
-        """Refuse sends where one is under way of which nothing tells the communicator."""
+        """Refuse sends where one is under way of which the communicator isn't known."""
         return super().may_refuse(queue, communicator) or queue is Queue.SENDS
 
     def texts(self, true: TrueOperation) -> Sequence[bytes]:
@@ -449,13 +449,13 @@ class Ch4OverOfi(Ch4OverUcx):
     """The same over libfabric: receives know their datatype, a synchronous send neither its length nor its buffer.
 
     A large message is taken in before it is received: of a send that the program has freed there is nothing then.
-    Over sockets it looks for a receive only when the receiver is in an MPI call.
+    Over sockets it searches for a receive only when the receiver is in an MPI call.
     """
 
     may_know_data_alone = False
 
     def __init__(self, transport: str) -> None:
-        """Begin; ``transport`` tells the provider."""
+        """Initialize; ``transport`` names the provider."""
         self.arrival_has_order = transport in ONE_QUEUE
         self._no_receiver = RANK | BUFFER if transport in NO_RECEIVER else NOTHING
 
@@ -517,12 +517,12 @@ def datatype_text(true: TrueOperation) -> bytes:
 
 
 def is_done_send(true: TrueOperation) -> bool:
-    """Tell whether a send is done and not persistent."""
+    """Return whether a send is done and not persistent."""
     return true.queue is Queue.SENDS and true.status is Status.COMPLETE and "init" not in true.call
 
 
 def is_small_synchronous(true: TrueOperation) -> bool:
-    """Tell whether a send waits for its receive although its data has left."""
+    """Return whether a send waits for its receive although its data has left."""
     return true.queue is Queue.SENDS and true.call in ("MPI_Ssend", "MPI_Issend") and true.length <= MAX_SMALL
 
 

@@ -34,7 +34,7 @@ from tests.support.mpis import (
     find_mpis,
 )
 from tests.support.truth.written import Truth
-from tests.support.ways import LOOKS, HostError, Seen
+from tests.support.ways import READERS, HostError, Seen
 
 if TYPE_CHECKING:
     import pytest
@@ -116,12 +116,12 @@ SAME_FABRIC = ("mpich-4.0.3-pypi", "mpich-4.1.3-pypi", "mpich-4.2.3-pypi")
 
 
 def is_whole(mpi: Mpi, transport: Transport) -> bool:
-    """Tell whether all programs are run there, in all ways: over a fabric some places stand for the others."""
+    """Return whether all programs are run there, in all ways: over a fabric some places stand for the others."""
     return transport not in OVER_FABRIC or (mpi.name, transport) in WHOLE
 
 
 def is_new(mpi: Mpi, transport: Transport, case: Case) -> bool:
-    """Tell whether a case can show there what no other place shows."""
+    """Return whether a case can show there what no other place shows."""
     if is_whole(mpi, transport):
         return True
     if mpi.name in SAME_FABRIC:
@@ -130,7 +130,7 @@ def is_new(mpi: Mpi, transport: Transport, case: Case) -> bool:
 
 
 def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
-    """Tell whether an MPI can reach the state of a case."""
+    """Return whether an MPI can reach the state of a case."""
     if case.program == "spawn" and (transport is INTEL_SHM or transport in NETMODS):
         # Intel MPI spawns over a network only, MPICH before 4.3 can't over UCX
         return transport == NETMOD_UCX and mpi.name.startswith("mpich-4.3")
@@ -176,8 +176,8 @@ def scenes(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("scene", [pytest.param(each, id=title(each)) for each in chosen], indirect=True)
 
 
-def looks(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
-    """Run a test on the jobs of these places, each looked at in all ways that can differ there.
+def scenes_and_ways(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
+    """Run a test on the jobs of these places, each read in all ways that can differ there.
 
     The ways meet the same adapter; which MPI and which fabric it reads makes no difference to them beyond the first
     programs.
@@ -187,7 +187,7 @@ def looks(chosen: Iterable[Parameters]) -> pytest.MarkDecorator:
     pairs = [
         pytest.param((mpi, transport, case), way, id=f"{title((mpi, transport, case))}-{way}")
         for mpi, transport, case in chosen
-        for way in LOOKS
+        for way in READERS
         if way == DIRECT or transport == OB1 or (case in SEEN_IN_ALL_WAYS and is_whole(mpi, transport))
     ]
     return pytest.mark.parametrize(("scene", "way"), pairs, indirect=["scene"])
@@ -212,14 +212,14 @@ class Scene:
     def see(self, way: str) -> list[Seen]:
         """Return what one way of looking shows of each rank; the ranks don't move, so one sample is enough."""
         if way not in self._seen:
-            self._seen[way] = look(self.job.mpi, way, self.processes)
+            self._seen[way] = read_by(self.job.mpi, way, self.processes)
         return self._seen[way]
 
 
-def look(mpi: Mpi, way: str, processes: Sequence[LiveProcess]) -> list[Seen]:
+def read_by(mpi: Mpi, way: str, processes: Sequence[LiveProcess]) -> list[Seen]:
     """Return what one way of looking shows of each process."""
     try:
-        return LOOKS[way](processes)
+        return READERS[way](processes)
     except HostError as error:
         if mpi.in_matrix or error.code != LayoutError.code:
             raise

@@ -115,10 +115,10 @@ def _still(number: int, call: str | None, operations: list[Pending]) -> Rank:
 def _own(process: JobProcess) -> JobProcess:
     """Return a process with addresses of its own, where the system put its heap and its stack."""
     own = zlib.crc32(b"%d" % process.pid)
-    return replace(process, samples=tuple(_look(sample, process.pid, own) for sample in process.samples))
+    return replace(process, samples=tuple(_with_group(sample, process.pid, own) for sample in process.samples))
 
 
-def _look(sample: Sample, pid: int, own: int) -> Sample:
+def _with_group(sample: Sample, pid: int, own: int) -> Sample:
     assert not isinstance(sample.stacks, Hidden)
     communicators = tuple(_communicator(each, own) for each in sample.snapshot.communicators)
     snapshot = replace(

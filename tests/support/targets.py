@@ -116,21 +116,21 @@ def wait_until(condition: Callable[[], object]) -> None:
 def is_readable(descriptor: int, until: float) -> bool:
     """Wait until there is something to read, or until a moment of the monotonic clock; return which.
 
-    By poll, for which a descriptor may be large: processes that were looked at leave files open for a while.
+    By poll, for which a descriptor may be large: processes that were read leave files open for a while.
     """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(1000 * max(until - time.monotonic(), 0.0)))
 
 
-def look_until(look: Callable[[], Seen], enough: Callable[[Seen], object]) -> Seen:
+def poll_until(read: Callable[[], Seen], enough: Callable[[Seen], object]) -> Seen:
     """Look again and again until what is seen is enough; return it."""
-    seen = look()
+    seen = read()
     deadline = time.monotonic() + DEADLINE
     while not enough(seen):
         assert time.monotonic() < deadline, f"it never came; last seen: {seen}"
         time.sleep(0.005)
-        seen = look()
+        seen = read()
     return seen
 
 
@@ -158,7 +158,7 @@ class OtherProcess:
     """A child that runs a function; what the function yields first and what it ends with come back as text."""
 
     def __init__(self, function: Callable[[], Iterator[None]]) -> None:
-        """Begin, and wait until the function has yielded or ended."""
+        """Start, and wait until the function has yielded or ended."""
         self._from_child, to_parent = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:

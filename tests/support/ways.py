@@ -1,4 +1,4 @@
-"""The three ways in which a process is looked at: the Python core, libmqs.so in this process, libmqs.so in a C host.
+"""The three ways in which a process is read: the Python core, libmqs.so in this process, libmqs.so in a C host.
 
 All give the same records, so the same comparison serves all three.
 """
@@ -52,26 +52,26 @@ Look = Callable[[Sequence[LiveProcess]], list[Seen]]
 
 
 def read_further(queues: ProcessQueues, process: TargetProcess) -> CoreView:
-    """Return what only the Python core tells."""
+    """Return what only the Python core shows."""
     assert isinstance(queues, ProcessSession)
     origins: list[LayoutOrigin] = queues.layout_origins()
     return CoreView(layouts=tuple(origins), windows=tuple(queues.windows()))
 
 
-def look_direct(pids: Sequence[int]) -> list[Seen]:
-    """Look with the Python core at processes that nobody has opened yet."""
+def read_direct(pids: Sequence[int]) -> list[Seen]:
+    """Read with the Python core the processes that nobody has opened yet."""
     with ExitStack() as stack:
-        return _look_directly([stack.enter_context(LiveProcess(pid)) for pid in pids])
+        return _read_directly([stack.enter_context(LiveProcess(pid)) for pid in pids])
 
 
-def _look_directly(processes: Sequence[LiveProcess]) -> list[Seen]:
-    """Look with the Python core."""
-    return _look_with(Library(), processes, read_further)
+def _read_directly(processes: Sequence[LiveProcess]) -> list[Seen]:
+    """Read with the Python core."""
+    return _read_with(Library(), processes, read_further)
 
 
-def _look_dynamically(processes: Sequence[LiveProcess]) -> list[Seen]:
-    """Look with libmqs.so, loaded into this process."""
-    return _look_with(DynamicLibrary(library_path.library()), processes)
+def _read_dynamically(processes: Sequence[LiveProcess]) -> list[Seen]:
+    """Read with libmqs.so, loaded into this process."""
+    return _read_with(DynamicLibrary(library_path.library()), processes)
 
 
 @cache
@@ -82,22 +82,22 @@ def _holder() -> Holder:
     return holder
 
 
-def _look_with(
+def _read_with(
     library: QueueLibrary, processes: Sequence[LiveProcess], further: ReadFurther | None = None
 ) -> list[Seen]:
-    """Let one library look at processes that stand together."""
+    """Let one library read processes that stand together."""
     with ExitStack() as stack:
-        looks = [stack.enter_context(ProcessReader(library, each, pid=each.pid, program="")) for each in processes]
+        readers = [stack.enter_context(ProcessReader(library, each, pid=each.pid, program="")) for each in processes]
         with all_stopped([each.pid for each in processes], holder=_holder()) as stop:
             assert stop.failures == {}
-            shown = [each.read(further) for each in looks]
+            shown = [each.read(further) for each in readers]
     return [Seen(each.communicators, each.global_rank, each.core) for each in shown]
 
 
 def run_host(
     dll: str | Path, *arguments: int | str, environment: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Let the debugger in C look at processes with an MQS library, "-" for the one that the first process names.
+    """Let the debugger in C read processes with an MQS library, "-" for the one that the first process names.
 
     Args:
         dll: the library.
@@ -123,8 +123,8 @@ def run_host(
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def _look_from_c(processes: Sequence[LiveProcess]) -> list[Seen]:
-    """Look with libmqs.so, loaded by the debugger in C, once for all of them."""
+def _read_from_c(processes: Sequence[LiveProcess]) -> list[Seen]:
+    """Read with libmqs.so, loaded by the debugger in C, once for all of them."""
     documents = run_host(library_path.library(), *(each.pid for each in processes))
     return [seen_by_host(document) for document in documents]
 
@@ -181,9 +181,9 @@ def operation_of(document: dict[str, Any]) -> Operation:
     return Operation(**fields)
 
 
-LOOKS: dict[str, Look] = {
-    "direct": _look_directly,
-    "libmqs.so": _look_dynamically,
-    "C host": _look_from_c,
+READERS: dict[str, Look] = {
+    "direct": _read_directly,
+    "libmqs.so": _read_dynamically,
+    "C host": _read_from_c,
 }
 """The ways of looking, by the names that tests give them."""

@@ -27,11 +27,11 @@ LONGEST = 1200.0
 """Seconds after which a worker that has more tests to run than this one is no longer waited for."""
 
 _SHARED = "mqs_shared_folder"
-"""In what the controller tells its workers."""
+"""The environment variable by which the controller directs its workers."""
 
 
 @dataclass(frozen=True)
-class Told:
+class WorkerResult:
     """What a worker leaves behind when it has run its tests."""
 
     failed: int
@@ -104,23 +104,23 @@ class Workers:
         config.option.loadscopereorder = False
         return scheduler
 
-    def leave(self, told: Told) -> None:
+    def leave(self, result: WorkerResult) -> None:
         """Leave behind what this worker's tests have seen."""
-        self._write(f"told-{self._name}.json", asdict(told))
+        self._write(f"result-{self._name}.json", asdict(result))
 
     def _write(self, name: str, document: Any) -> None:
         draft = self.folder / f"draft-{self._name}"
         draft.write_text(json.dumps(document))
         draft.rename(self.folder / name)
 
-    def wait_for_others(self) -> list[Told]:
+    def wait_for_others(self) -> list[WorkerResult]:
         """Wait until the others have run all their tests; return what they have left behind."""
         deadline = time.monotonic() + LONGEST
-        while len(paths := [*self.folder.glob("told-*.json")]) < self._others:
+        while len(paths := [*self.folder.glob("result-*.json")]) < self._others:
             assert time.monotonic() < deadline, f"{self._others - len(paths)} other workers never ended"
             time.sleep(0.1)
         documents = [json.loads(path.read_text()) for path in paths]
-        return [Told(each["failed"], [Cell(*cell) for cell in each["seen"]]) for each in documents]
+        return [WorkerResult(each["failed"], [Cell(*cell) for cell in each["seen"]]) for each in documents]
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 /* An MQS library as a vendor might write it: it asks the debugger everything, and answers with every kind of code.
  *
- * The process's variable "plan" tells what to do: see the enum. Compile with
+ * The process's variable "plan" selects what to do: see the enum. Compile with
  * -DREVISION=N for another revision of the interface, -DWIDTH=N for another width, -DBARE for too few entry points.
  */
 #include "mqs_interface.h"

@@ -15,6 +15,7 @@ from mqs_dll.job.records import (
     FILE_LOCK,
     MUTEX,
     Argument,
+    ArgumentEvidence,
     CallStack,
     Frame,
     Halt,
@@ -22,7 +23,6 @@ from mqs_dll.job.records import (
     Lock,
     RankState,
     Start,
-    Witness,
 )
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.verdict.analysis import Analysis
@@ -206,7 +206,7 @@ def test_a_waitany_needs_one_request() -> None:
 
 
 def test_what_one_of_several_operations_could_end_is_only_suspected() -> None:
-    """MPI_Wait doesn't tell which of two receives it waits for: one of them may come, so that nothing is proved."""
+    """MPI_Wait doesn't show which of two receives it waits for: one of them may come, so that nothing is proved."""
     verdict = conclude(
         job(
             still(0, receive(1, tag=1, text=(IRECV,)), receive(2, tag=2, text=(IRECV,)), call="MPI_Wait"),
@@ -280,21 +280,21 @@ def test_a_thread_outside_mpi_that_moves_is_no_progress_in_mpi() -> None:
     assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
 
 
-def asking(number: int, *looks: str | None, **facts: Any) -> Rank:
+def asking(number: int, *samples: str | None, **facts: Any) -> Rank:
     """Return a rank that is in a call that asks at samples with a fingerprint, and outside MPI at the others."""
     found = None
-    for fingerprint in looks:
+    for fingerprint in samples:
         stacks = [stack("MPI_Test" if fingerprint else None, fingerprint=fingerprint or "outside")]
         found = rank(number, receive(1 - number, tag=5, text=(IRECV,)), stacks=stacks, earlier=found, **facts)
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("looks", [("a", "a"), ("a", None, "a"), ("a", "a", None)])
-def test_who_asks_for_the_same_again_and_again_is_suspected_to_wait_for_it(looks: Sequence[str | None]) -> None:
+@pytest.mark.parametrize("samples", [("a", "a"), ("a", None, "a"), ("a", "a", None)])
+def test_who_asks_for_the_same_again_and_again_is_suspected_to_wait_for_it(samples: Sequence[str | None]) -> None:
     """In the same call, from the same place, and elsewhere at most outside MPI; that it came back is no progress."""
-    for went_on in (False, True):
-        verdict = conclude(job(asking(0, *looks, went_on=went_on), still(1, receive(0), call="MPI_Recv")))
+    for progressed in (False, True):
+        verdict = conclude(job(asking(0, *samples, progressed=progressed), still(1, receive(0), call="MPI_Recv")))
         found = the(verdict, Cause.CYCLE)
         assert (found.certainty, verdict.outcome) == (Certainty.SUSPECTED, Outcome.SUSPECTED)
         assert found.advice.endswith("Rank 0 asks by MPI_Test again and again, and may stop asking.")
@@ -305,20 +305,20 @@ def test_a_thread_that_only_asks_is_no_progress_of_one_that_waits(asks: Sequence
     """Nor is it that one of the rank's calls came back: it may be the one that only asks."""
     waits = replace(stack("MPI_Recv"), thread=1)
 
-    def look(text: str | None, **facts: Any) -> Rank:
+    def sampled(text: str | None, **facts: Any) -> Rank:
         asking = replace(stack("MPI_Test" if text else None, fingerprint=text or "between"), thread=2)
         return rank(0, receive(1, tag=7), stacks=[waits, asking], **facts)
 
     before, after = asks
-    asking = look(after, went_on=before is not None, earlier=look(before))
+    asking = sampled(after, progressed=before is not None, earlier=sampled(before))
     verdict = conclude(job(asking, still(1, receive(0), call="MPI_Recv")))
     assert stuck(verdict, Certainty.SUSPECTED) == [0, 1]
 
 
-@pytest.mark.parametrize("looks", [("a", None), (None, None), ("a", "b")], ids=["asks once", "never", "has gone on"])
-def test_who_asks_but_once_or_goes_on_waits_for_nothing(looks: Sequence[str | None]) -> None:
+@pytest.mark.parametrize("samples", [("a", None), (None, None), ("a", "b")], ids=["asks once", "never", "has gone on"])
+def test_who_asks_but_once_or_goes_on_waits_for_nothing(samples: Sequence[str | None]) -> None:
     """Variables that change where it asks from are progress of its own."""
-    verdict = conclude(job(asking(0, *looks), still(1)))
+    verdict = conclude(job(asking(0, *samples), still(1)))
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
 
@@ -489,7 +489,7 @@ def test_a_send_ends_whose_message_is_being_received() -> None:
 
 
 def test_a_message_that_others_overtook_is_under_way() -> None:
-    """Open MPI tells of messages that can't be matched before one that isn't here yet: that one will come."""
+    """Open MPI counts messages that can't be matched before one that isn't here yet: that one will come."""
     early = Pending(Queue.UNEXPECTED, note("").operation._replace(desired_local_rank=1, actual_local_rank=1), None)
     verdict = conclude(job(still(0, receive(1), early, call="MPI_Recv"), still(1, receive(0), call="MPI_Recv")))
     assert stuck(verdict, Certainty.PROVED) == []
@@ -578,7 +578,7 @@ def test_a_collective_whose_message_may_come_from_anybody_waits_for_those_who_ar
     assert [(wait.peers, wait.any_source) for wait in verdict.waits if wait.process == 0] == [((2,), False)]
 
 
-def test_collectives_are_told_with_the_window_or_the_file_that_they_are_on() -> None:
+def test_collectives_are_reported_with_the_window_or_the_file_that_they_are_on() -> None:
     """What the MPI keeps for it is described so, and is nobody's MPI_COMM_WORLD though it has the same ranks."""
     for words, told in (
         (window_words(b"halo"), "window 'halo'"),
@@ -594,7 +594,7 @@ def test_collectives_are_told_with_the_window_or_the_file_that_they_are_on() -> 
 
 
 def test_a_rank_that_is_stopped_may_go_on_once_it_is_let_go() -> None:
-    """A message for it may lie where it can't look meanwhile: what looks like a circle proves nothing."""
+    """A message for it may lie where it can't look meanwhile: what resembles a circle proves nothing."""
     by_signal = Halt("SIGSTOP")
     verdict = conclude(
         job(
@@ -615,7 +615,7 @@ def test_a_rank_that_is_stopped_may_go_on_once_it_is_let_go() -> None:
     assert verdict.activities[1].halt == "stopped by SIGSTOP"
 
 
-def test_a_rank_that_was_stopped_before_the_last_look_had_no_time_to_go_on() -> None:
+def test_a_rank_that_was_stopped_before_the_last_sample_had_no_time_to_go_on() -> None:
     """That it is where it was says nothing yet."""
     before = rank(1, receive(0), call="MPI_Recv", halt=Halt("SIGSTOP"))
     let_go = rank(1, receive(0), call="MPI_Recv", earlier=before)
@@ -647,7 +647,7 @@ def test_a_python_rank_outside_mpi_has_its_function() -> None:
 
 def test_a_peer_that_was_not_read_proves_nothing() -> None:
     """It may be about to send; that it wasn't read is said twice: as what is waited for, and why."""
-    unread = rank(1, state=RankState.UNREADABLE, why="no permission", way_out="run as the job's user")
+    unread = rank(1, state=RankState.UNREADABLE, why="no permission", remedy="run as the job's user")
     verdict = conclude(job(still(0, receive(1), call="MPI_Recv"), unread))
     assert verdict.outcome is Outcome.SUSPECTED
     sentences = [finding.sentence for finding in verdict.findings if finding.cause is Cause.NOT_READ]
@@ -726,7 +726,7 @@ def test_a_send_that_waits_shows_the_mismatch_too() -> None:
 
 
 def test_the_wrong_communicator_is_named() -> None:
-    """The message is right but for where it was sent."""
+    """The message is right except for where it was sent."""
     halo, results = (communicator(name, range(2)) for name in ("halo", "results"))
     verdict = conclude(
         job(
@@ -795,10 +795,10 @@ def test_a_receive_that_mpich_keeps_no_tag_of_has_that_of_its_message() -> None:
     assert "receives into 4 bytes from rank 1, tag 2 on MPI_COMM_WORLD, but the message has 9" in finding.sentence
 
 
-def test_the_message_of_a_receive_is_told_by_its_number() -> None:
+def test_the_message_of_a_receive_is_known_by_its_number() -> None:
     """Another may be under way before the one that is seen: then a size that doesn't fit is that of a later message.
 
-    Also where everybody stands still, or has only been looked at once.
+    Also where everybody stands still, or has only been read once.
     """
     for earlier, said in ((0, True), (1, False), (-1, False)):
         small = (RECV, phrases.RECEIVE_NUMBER(7), phrases.NEXT_TO_MATCH(6 - earlier, 0))
@@ -856,15 +856,15 @@ def test_a_message_that_nobody_sees_may_end_a_circle_when_later_ones_are_under_w
 
 
 def test_a_size_that_does_not_fit_needs_ranks_that_stand_still_where_nothing_is_numbered() -> None:
-    """An earlier message may be under way: what moves tells nothing, and who may be in a loop is only noted."""
+    """An earlier message may be under way: what moves proves nothing, and who may be in a loop is only noted."""
     small, large = receive(1, length=4), send(0, length=9, text=SEND)
     computes = rank(0, small, stacks=[stack(None, fingerprint="b")], earlier=rank(0, small, stacks=[stack(None)]))
-    looks = {
+    samples = {
         Certainty.SUSPECTED: (computes, still(1, large, call="MPI_Send")),
         Certainty.NOTED: (computes, still(1, large, call="MPI_Send", watched=False)),
         None: (computes, moving(1, large, call="MPI_Send")),
     }
-    for certainty, ranks in looks.items():
+    for certainty, ranks in samples.items():
         found = [each.certainty for each in conclude(job(*ranks)).findings if each.cause is Cause.TOO_SMALL]
         assert found == ([] if certainty is None else [certainty])
 
@@ -910,7 +910,7 @@ def test_a_collective_that_one_did_not_enter_names_who_and_what_it_does() -> Non
     assert {wait.kind for wait in verdict.waits if wait.process == 0} == {WaitKind.COLLECTIVE}
 
 
-def test_the_communicator_of_a_collective_is_told_by_its_traffic() -> None:
+def test_the_communicator_of_a_collective_is_known_by_its_traffic() -> None:
     """Without it, what is proved has to hold on all communicators that it can be on."""
     solver = communicator("solver", range(3))
     missing = still(2, receive(0, tag=1), call="MPI_Recv")
@@ -937,7 +937,7 @@ def test_different_collectives_on_one_communicator_are_one_finding() -> None:
 
 
 def test_a_nonblocking_collective_that_a_rank_left_out_is_said_to_be_one() -> None:
-    """With its number, and who has begun it: also rank 2, which waits for rank 0 in it."""
+    """With its number, and who has started it: also rank 2, which waits for rank 0 in it."""
     work = communicator("work comm", range(4))
     verdict = conclude(
         job(
@@ -961,8 +961,8 @@ def test_a_nonblocking_collective_that_a_rank_left_out_is_said_to_be_one() -> No
     )
 
 
-def test_who_is_in_a_later_nonblocking_collective_has_begun_those_before() -> None:
-    """Nobody is accused of leaving out what it has begun, as its own traffic or a message of it tells."""
+def test_who_is_in_a_later_nonblocking_collective_has_started_those_before() -> None:
+    """Nobody is accused of leaving out what it has started, as its own traffic or a message of it shows."""
     first = still(0, begun(3, source=1), call="MPI_Wait")
     later = still(1, begun(4, source=0), receive(0, tag=5), call="MPI_Recv")
     elsewhere = still(1, receive(0, tag=5), call="MPI_Recv")
@@ -971,7 +971,7 @@ def test_who_is_in_a_later_nonblocking_collective_has_begun_those_before() -> No
         assert Cause.COLLECTIVE_MISSING not in causes(conclude(job(*ranks)))
 
 
-def test_nobody_is_missing_in_a_nonblocking_collective_that_all_have_begun() -> None:
+def test_nobody_is_missing_in_a_nonblocking_collective_that_all_have_started() -> None:
     """What a sample shows of it is a moment of its traffic."""
     verdict = conclude(job(*(still(number, begun(1, source=1 - number), call="MPI_Wait") for number in range(2))))
     assert stuck(verdict, Certainty.PROVED) == []
@@ -987,7 +987,7 @@ def test_a_nonblocking_collective_needs_all_its_parts() -> None:
 def test_a_request_is_not_among_hidden_blocking_sends() -> None:
     """Where other sends may be missing, what MPI_Wait waits for may be one of these."""
     blocking = phrases.unseen(phrases.BLOCKING_SENDS, "the stack has them")
-    one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    one = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11,)),)
     for why, whole in ((blocking, [0, 1]), (phrases.unseen("sends", "the stack has them"), [])):
         hidden = {Queue.SENDS: why}
         ranks = (
@@ -1001,7 +1001,7 @@ def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> No
     """Whatever its sender does; one sample may just have come between the message and the end of the call."""
     text = (IRECV, phrases.request(0x11), phrases.FORGOTTEN())
     got = receive(ANY, 8, status=Status.MATCHED, message=(1, 8, 8), text=text)
-    one = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    one = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11,)),)
     verdict = conclude(job(still(0, got, call="MPI_Wait", arguments=one), moving(1)))
     finding = the(verdict, Cause.FORGOTTEN)
     assert (finding.certainty, finding.processes) == (Certainty.PROVED, (0,))
@@ -1015,7 +1015,7 @@ def test_a_message_that_the_mpi_has_lost_sight_of_is_waited_for_for_ever() -> No
 
 
 def test_a_request_beside_a_nonblocking_collective_may_be_the_one_that_is_waited_for() -> None:
-    """MPI_Wait doesn't tell; nor does MPI_Waitany, also where Open MPI marks the request."""
+    """MPI_Wait doesn't show it; nor does MPI_Waitany, also where Open MPI marks the request."""
     for call, text in (("MPI_Wait", (IRECV,)), ("MPI_Waitany", (IRECV, in_wait(1)))):
         first = still(0, receive(1, text=text), begun(1, source=2), call=call)
         verdict = conclude(job(first, still(1, receive(0), call="MPI_Recv"), still(2)))
@@ -1054,7 +1054,7 @@ def test_two_who_reduce_towards_themselves_disagree_about_the_root() -> None:
     assert Cause.ROOTS not in causes(conclude(job(*moving_on)))
 
 
-def test_roots_of_calls_that_others_are_through_with_are_told_too() -> None:
+def test_roots_of_calls_that_others_have_completed_are_reported_too() -> None:
     """On MPICH, which waits for one at a time, two ranks are possible for each: none is made up."""
     verdict = conclude(
         job(
@@ -1071,7 +1071,7 @@ def test_roots_of_calls_that_others_are_through_with_are_told_too() -> None:
     )
 
 
-def test_a_tree_within_a_node_tells_no_root() -> None:
+def test_a_tree_within_a_node_shows_no_root() -> None:
     """MPICH reduces on each node first: who leads one waits for the others there, whatever the root."""
     rows = communicator("rows", range(4), unique_id=0x20)
     nodes = [communicator("[internal]", (first, first + 1), unique_id=0x22) for first in (0, 2)]
@@ -1085,7 +1085,7 @@ def test_a_tree_within_a_node_tells_no_root() -> None:
 
 
 def test_who_both_sends_and_receives_in_a_reduction_is_in_no_tree() -> None:
-    """It may be one that goes by pairs of ranks: whom it waits for tells nothing of the root."""
+    """It may be one that goes by pairs of ranks: whom it waits for shows nothing of the root."""
     pairs = (
         still(
             number,
@@ -1140,7 +1140,7 @@ def test_a_collective_without_its_missing_rank_never_ends_by_itself() -> None:
     assert stuck(conclude(job(*rooted, selves[0])), Certainty.PROVED) == [0, 1, 2]
 
 
-def test_one_look_at_a_collective_is_a_suspicion() -> None:
+def test_one_sample_of_a_collective_is_a_suspicion() -> None:
     """It may be about to end, and who is elsewhere may have left it."""
     inside = [rank(number, call="MPI_Barrier") for number in (0, 1)]
     verdict = conclude(job(*inside, rank(2, receive(0), call="MPI_Recv")))
@@ -1191,7 +1191,7 @@ def test_a_collective_waits_for_a_straggler_by_name() -> None:
 
 
 def test_a_part_that_mpich_makes_is_called_by_the_name_of_the_whole() -> None:
-    """A barrier's traffic within a node is on a communicator of MPICH's own; its number tells which one it is in."""
+    """A barrier's traffic within a node is on a communicator of MPICH's own; its number shows which one it is in."""
     rows = communicator("rows", range(3), unique_id=0x20)
     within = communicator("[internal]", range(3), unique_id=0x22)
     ranks = [still(number, collective("MPI_Barrier", source=2, on=within), call="MPI_Barrier") for number in (0, 1)]
@@ -1205,7 +1205,7 @@ def test_a_part_that_mpich_makes_is_called_by_the_name_of_the_whole() -> None:
 # ---------------------------------------------------------------- one sample, two samples
 
 
-def test_one_look_at_two_receives_is_a_suspicion() -> None:
+def test_one_sample_of_two_receives_is_a_suspicion() -> None:
     """The message of one of them may be under way, where no queue shows it: a second sample would tell."""
     ranks = [rank(number, receive(1 - number), call="MPI_Recv") for number in range(2)]
     verdict = conclude(job(*ranks))
@@ -1223,7 +1223,7 @@ def test_ranks_that_ran_while_they_were_read_prove_nothing() -> None:
     assert "different moments" in the(cores, Cause.CYCLE).advice
 
 
-def test_one_look_proves_sends_whose_messages_have_arrived_and_wait() -> None:
+def test_one_sample_proves_sends_whose_messages_have_arrived_and_wait() -> None:
     """Nothing that is under way could end them: each is at its receiver, who is in a send itself."""
     verdict = conclude(
         job(
@@ -1253,15 +1253,15 @@ def test_operations_that_change_are_progress_but_unexpected_messages_are_not() -
     assert stuck(conclude(job(changed, other)), Certainty.PROVED) == []
 
 
-def test_a_rank_that_was_seen_to_go_on_between_the_looks_is_not_stuck() -> None:
+def test_a_rank_that_was_seen_to_go_on_between_the_samples_is_not_stuck() -> None:
     """Both samples are equal in everything, but somebody watched it meanwhile."""
     plain = job(still(0, receive(1), call="MPI_Recv"), still(1, receive(0), call="MPI_Recv"))
     first, second = plain.processes
-    seen = replace(first, samples=(first.samples[0], replace(first.samples[1], went_on=True)))
+    seen = replace(first, samples=(first.samples[0], replace(first.samples[1], progressed=True)))
     assert conclude(replace(plain, processes=(seen, second))).outcome is Outcome.NOTHING_STUCK
 
 
-def test_two_equal_looks_prove_nothing_where_a_loop_looks_the_same() -> None:
+def test_two_equal_samples_prove_nothing_where_a_loop_may_give_them() -> None:
     """A healthy loop may be in the same call each time, its message under way: its returns have to be watched for."""
     ranks = [still(number, receive(1 - number), call="MPI_Recv", watched=False) for number in range(2)]
     finding = the(conclude(job(*ranks)), Cause.CYCLE)
@@ -1269,7 +1269,7 @@ def test_two_equal_looks_prove_nothing_where_a_loop_looks_the_same() -> None:
     assert "perf_event_paranoid" in finding.advice
 
 
-def test_two_equal_looks_at_numbered_operations_are_a_proof() -> None:
+def test_two_equal_samples_of_numbered_operations_are_a_proof() -> None:
     """Another turn of a loop would have another number."""
     numbered = (RECV, phrases.RECEIVE_NUMBER(7))
     ranks = [still(number, receive(1 - number, text=numbered), call="MPI_Recv", watched=False) for number in range(2)]
@@ -1354,7 +1354,7 @@ def test_without_stacks_a_probe_that_waits_is_one() -> None:
     assert verdict.findings[0].advice.endswith("The call stacks of rank 0 can't be seen: a thread of it may go on.")
 
 
-def test_without_stacks_marked_requests_and_collective_traffic_tell_that_a_rank_is_blocked() -> None:
+def test_without_stacks_marked_requests_and_collective_traffic_show_that_a_rank_is_blocked() -> None:
     """Open MPI marks what a thread waits for right now; and only inside the call is its traffic pending."""
     wait = receive(1, text=(IRECV, in_wait(1)))
     inside = collective("MPI_Barrier", source=0)
@@ -1402,7 +1402,7 @@ def test_one_rank_that_was_not_read_may_be_stuck() -> None:
 
 
 def test_an_empty_job_has_no_verdict() -> None:
-    """There is nothing to look at."""
+    """There is nothing to read."""
     empty = replace(job(rank(0)), processes=(), sizes=())
     assert conclude(empty).outcome is Outcome.NOT_READ
 
@@ -1426,7 +1426,7 @@ def test_names_from_a_target_are_made_printable() -> None:
 
 
 def test_findings_of_one_kind_fill_no_screen() -> None:
-    """The first ones are told, the others counted with their ranks."""
+    """The first ones are reported, the others counted with their ranks."""
     ranks = [still(number, send(number ^ 1), call="MPI_Ssend") for number in range(40)]
     cycles = conclude(job(*ranks)).findings
     assert len(cycles) == 5
@@ -1488,7 +1488,7 @@ def test_who_isnt_in_a_collective_call_may_have_left_it_while_others_pass_on_in_
     facts: dict[str, dict[str, Any]] = {
         "stands": {"call": "MPI_Allreduce"},
         "left it": {"call": None},
-        "goes on": {"call": "MPI_Allreduce", "went_on": True},
+        "goes on": {"call": "MPI_Allreduce", "progressed": True},
         "is called back": {"stacks": [callback]},
     }
     ranks = still(0, call="MPI_Allreduce"), still(1, receive(0), call="MPI_Recv"), rank(2, earlier=inside, **facts[how])
@@ -1598,7 +1598,7 @@ def test_who_isnt_in_a_collective_call_may_have_left_it_while_a_message_in_it_is
 
 
 def test_of_several_requests_the_marked_ones_are_not_all_that_one_may_be_waited_for() -> None:
-    """Only what a queue has is marked, and MPI_Waitany needs one more; MPI_Waitall's count tells that it is all."""
+    """Only what a queue has is marked, and MPI_Waitany needs one more; MPI_Waitall's count shows that it is all."""
     for call, certainty in (("MPI_Waitany", Certainty.SUSPECTED), ("MPI_Waitall", Certainty.PROVED)):
         wait = receive(1, tag=1, text=(IRECV, in_wait(1)))
         verdict = conclude(job(still(0, wait, call=call), still(1, receive(0), call="MPI_Recv")))

@@ -9,7 +9,7 @@ import pytest
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Queue, Status
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.text.stacks import written
 from mqs_dll.verdict.conclude import conclude
@@ -149,7 +149,7 @@ def test_queue_and_call_that_differ_are_reported_and_not_believed() -> None:
 
 
 def test_a_collective_call_is_on_the_communicator_that_it_was_given() -> None:
-    """Where its traffic tells nothing: who is missing on that one is known."""
+    """Where its traffic shows nothing: who is missing on that one is known."""
     rows = communicator("rows", (0, 1))
     arguments = given(comm=rows)
     verdict = conclude(
@@ -163,7 +163,7 @@ def test_a_collective_call_is_on_the_communicator_that_it_was_given() -> None:
     assert (wait.communicator, wait.peers, wait.certainty) == ("rows", (1,), Certainty.PROVED)
 
 
-def _gathering(*roots: int, witness: Witness = Witness.BOTH) -> Verdict:
+def _gathering(*roots: int, evidence: ArgumentEvidence = ArgumentEvidence.BOTH) -> Verdict:
     other = (1, 0)
     return conclude(
         job(
@@ -172,7 +172,7 @@ def _gathering(*roots: int, witness: Witness = Witness.BOTH) -> Verdict:
                     number,
                     collective("MPI_Gather", source=other[number]),
                     call="MPI_Gather",
-                    arguments=given(root=root, comm=None, witness=witness),
+                    arguments=given(root=root, comm=None, evidence=evidence),
                 )
                 for number, root in enumerate(roots)
             )
@@ -180,21 +180,21 @@ def _gathering(*roots: int, witness: Witness = Witness.BOTH) -> Verdict:
     )
 
 
-def test_two_roots_of_one_call_are_proved_where_both_witnesses_have_them() -> None:
-    """Whatever the collective; one witness alone doesn't prove it, but is told."""
+def test_two_roots_of_one_call_are_proved_where_both_sources_have_them() -> None:
+    """Whatever the collective; one source alone doesn't prove it, but is reported."""
     verdict = _gathering(0, 1)
     assert verdict.outcome is Outcome.PROVED
     assert the(verdict, Cause.ROOTS).sentence == (
         "Ranks [0-1] are in MPI_Gather on MPI_COMM_WORLD, and disagree about its root: "
         "rank 0 takes rank 0 for it, rank 1 takes rank 1 for it."
     )
-    told = _gathering(0, 1, witness=Witness.CALLEE)
+    told = _gathering(0, 1, evidence=ArgumentEvidence.CALLEE)
     assert told.outcome is Outcome.SUSPECTED
     assert the(told, Cause.KNOT).sentence.endswith(
         "they disagree about its arguments: rank 0 has root 0, rank 1 has root 1."
     )
     assert _gathering(0, 0).outcome is not Outcome.PROVED
-    on_the_roots_side = _gathering(0, -3, witness=Witness.CALLEE)
+    on_the_roots_side = _gathering(0, -3, evidence=ArgumentEvidence.CALLEE)
     assert the(on_the_roots_side, Cause.KNOT).sentence.endswith("nothing moves.")
 
 
@@ -221,8 +221,11 @@ def test_arguments_of_a_collective_that_differ_are_named_where_nothing_moves() -
     ("arguments", "where"),
     [
         (given(comm=None), " on MPI_COMM_WORLD in both samples: nobody is missing, but"),
-        ((Argument("comm", 0x84000007, Witness.BOTH),), " in both samples, on what communicators can't be told, and"),
-        ((), " in both samples, on what communicators can't be told, and"),
+        (
+            (Argument("comm", 0x84000007, ArgumentEvidence.BOTH),),
+            " in both samples, on what communicators can't be determined, and",
+        ),
+        ((), " in both samples, on what communicators can't be determined, and"),
     ],
     ids=["the world", "another one", "unknown"],
 )
@@ -256,7 +259,7 @@ def test_arguments_that_differ_are_named_where_others_have_gone_on() -> None:
                 call="MPI_Bcast",
                 arguments=(
                     *given(count=count, comm=None),
-                    Argument("datatype", datatype, Witness.BOTH, called=f"MPI_{datatype}"),
+                    Argument("datatype", datatype, ArgumentEvidence.BOTH, called=f"MPI_{datatype}"),
                 ),
             )
             for number, (count, datatype) in enumerate(zip((4, 8), datatypes, strict=True))
@@ -270,7 +273,7 @@ def test_arguments_that_differ_are_named_where_others_have_gone_on() -> None:
     assert "disagree" not in broadcasting(1, 2)
 
 
-def test_of_a_sendrecv_the_queues_tell_which_half_is_missing() -> None:
+def test_of_a_sendrecv_the_queues_show_which_half_is_missing() -> None:
     """One half may be done: what no queue shows isn't waited for, although the call names it."""
     arguments = given(dest=1, sendtag=3, source=1, recvtag=4, comm=HALO)
     verdict = conclude(
@@ -288,7 +291,7 @@ def test_a_wait_is_for_the_requests_that_it_was_given() -> None:
         receive(source, tag=tag, text=(IRECV, phrases.request(number)))
         for source, tag, number in ((1, 14, 0x11), (2, 15, 0x22))
     )
-    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11,)),)
+    arguments = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11,)),)
     verdict = conclude(
         job(
             still(0, first, other, call="MPI_Wait", arguments=arguments),
@@ -317,7 +320,7 @@ def test_a_request_that_no_queue_has_may_end(call: str, handles: tuple[int, ...]
     Where all have to end it is enough that one of the others can't.
     """
     pending = receive(1, text=(IRECV, phrases.request(0x11)))
-    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=handles),)
+    arguments = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=handles),)
     verdict = conclude(
         job(still(0, pending, call=call, arguments=arguments), still(1, receive(0, tag=3), call="MPI_Recv"))
     )
@@ -330,7 +333,7 @@ def test_a_request_that_no_queue_has_may_end(call: str, handles: tuple[int, ...]
 def test_a_request_that_open_mpi_marks_is_not_all_that_a_call_waits_for() -> None:
     """MPI_Waitany needs one of two: the one that is marked, or the one that no queue has."""
     pending = receive(1, text=(IRECV, phrases.request(0x11, in_wait=True, needs=1)))
-    arguments = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x11, 0x33)),)
+    arguments = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11, 0x33)),)
     first = still(0, pending, call="MPI_Waitany", arguments=arguments)
     verdict = conclude(job(first, still(1, receive(0, tag=3), call="MPI_Recv")))
     assert verdict.outcome is Outcome.SUSPECTED
@@ -339,8 +342,8 @@ def test_a_request_that_open_mpi_marks_is_not_all_that_a_call_waits_for() -> Non
 def test_the_call_is_written_as_a_person_would() -> None:
     """Constants by name, communicators by theirs, what isn't known as a question mark."""
     arguments = (
-        Argument("buf", 0x7F10, Witness.BOTH),
-        Argument("datatype", 0x4C00080B, Witness.CALLEE, called="MPI_DOUBLE"),
+        Argument("buf", 0x7F10, ArgumentEvidence.BOTH),
+        Argument("datatype", 0x4C00080B, ArgumentEvidence.CALLEE, called="MPI_DOUBLE"),
         *given(source=ANY, tag=10, comm=HALO),
     )
     process = job(rank(0, call="MPI_Recv", arguments=arguments, member_of=[HALO])).processes[0]
@@ -357,7 +360,7 @@ def test_of_two_threads_each_waits_for_the_requests_that_it_was_given() -> None:
     pending = [receive(each, text=(IRECV, phrases.request(number))) for number, each in sources.items()]
 
     def waiting(*handles: int) -> Rank:
-        given_to = (Argument("request", 0x7FFC0000, Witness.BOTH, elements=(each,)) for each in handles)
+        given_to = (Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(each,)) for each in handles)
         stacks = [replace(stack("MPI_Wait", arguments=(each,)), thread=number) for number, each in enumerate(given_to)]
         return rank(0, *pending, stacks=stacks, earlier=rank(0, *pending, stacks=stacks))
 
@@ -368,7 +371,7 @@ def test_of_two_threads_each_waits_for_the_requests_that_it_was_given() -> None:
 
 def test_a_probe_is_no_request_that_a_wait_may_be_for() -> None:
     """One thread waits for a request that no queue has, another one in MPI_Probe."""
-    request = Argument("request", 0x7FFC0000, Witness.BOTH, elements=(0x33,))
+    request = Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x33,))
     stacks = [
         stack("MPI_Wait", arguments=(request,)),
         replace(stack("MPI_Probe", arguments=given(source=1, tag=10, comm=None)), thread=2),

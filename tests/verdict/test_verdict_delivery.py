@@ -17,7 +17,7 @@ from mqs_dll.verdict.delivery import MAX_PARTITIONED_SIZE, MAX_SIZE
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict
 from tests.support.made_up_job import IRECV, RECV, Pending, Rank, communicator, given, job, rank, receive, send, stack
 
-HELD = (phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD),)
+HELD = (phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE),)
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
@@ -42,7 +42,7 @@ def undelivered(verdict: Verdict) -> Sequence[Finding]:
 
 
 def test_a_send_and_a_receive_that_match_and_never_move_are_suspected() -> None:
-    """Both ranks wait for that one message: what connects them is to be looked at, and they form no circle."""
+    """Both ranks wait for that one message: what connects them is to be checked, and they form no circle."""
     verdict = conclude(job(sending(), receiving()))
     (finding,) = verdict.findings
     assert finding.sentence == (
@@ -63,7 +63,7 @@ def test_on_two_nodes_the_network_between_them_is_named() -> None:
 
 
 def test_a_transfer_that_began_and_stopped_is_suspected_where_it_is_small() -> None:
-    """One of many bytes may be slow, and no queue tells how many have come."""
+    """One of many bytes may be slow, and no queue shows how many have come."""
     for length, found in ((MAX_SIZE, 1), (MAX_SIZE + 1, 0)):
         half = receive(0, tag=5, length=2 * MAX_SIZE, status=Status.MATCHED, message=(0, 5, length))
         assert len(undelivered(conclude(job(sending(), still(1, half, call="MPI_Recv"))))) == found
@@ -152,7 +152,7 @@ def test_a_large_partitioned_message_may_be_slow() -> None:
     assert verdict.outcome is Outcome.NOTHING_STUCK
 
 
-def test_the_parts_of_a_message_tell_who_waits_for_it() -> None:
+def test_the_parts_of_a_message_show_who_waits_for_it() -> None:
     """Open MPI receives them on a communicator of its own; the request of the whole message is in no queue."""
     own = communicator("", range(2), label=Label(b"", PART_WORDS, internal=True))
     request = given(request=0x10)[0]._replace(elements=(0x77,))

@@ -8,7 +8,7 @@ import pytest
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue, Status
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Verdict
 from tests.support.made_up_job import SEND, Pending, Rank, collective, given, job, rank, receive, send, unexpected
@@ -16,7 +16,7 @@ from tests.support.made_up_job import SEND, Pending, Rank, collective, given, jo
 CALL = "MPI_Alltoallw"
 MPICH = "MPICH 4.3.2, ch4:ofi (shared memory)"
 COUNTS = tuple(
-    Argument(name, 0x7FFC_0000 + 16 * number, Witness.CALLER, elements=(4, 4, 4))
+    Argument(name, 0x7FFC_0000 + 16 * number, ArgumentEvidence.CALLER, elements=(4, 4, 4))
     for number, name in enumerate(("sendcounts", "recvcounts"))
 )
 SENT = send(0, -15, status=Status.COMPLETE, text=(SEND, phrases.COLLECTIVE(CALL)))
@@ -56,7 +56,7 @@ def test_who_has_received_what_was_sent_in_a_call_and_is_elsewhere_has_left_it()
     assert left.advice == "Compare sendcounts[1] on rank 0 with recvcounts[0] on rank 1, which is 4."
 
 
-def test_where_mpich_keeps_no_send_the_arguments_tell_that_there_was_one() -> None:
+def test_where_mpich_keeps_no_send_the_arguments_show_that_there_was_one() -> None:
     """All of a small communicator are sent together; where none was to be sent to rank 0, nothing is known of it."""
     assert found(conclude(job(elsewhere(), exchanging(), still(2), mpi=MPICH)), Cause.COUNTS)
     nothing_sent = (COUNTS[0]._replace(elements=(0, 4, 4)), COUNTS[1])
@@ -88,7 +88,7 @@ def test_who_may_not_have_made_a_call_is_not_said_to_have_left_it(other: Rank) -
         pytest.param(exchanging(UNDER_WAY), id="its-message-is-under-way"),
     ],
 )
-def test_what_is_not_known_to_have_been_taken_in_tells_of_no_call(sender: Rank) -> None:
+def test_what_is_not_known_to_have_been_taken_in_proves_no_call(sender: Rank) -> None:
     """Rank 0 may have left out the call, and the message may still come to it."""
     assert not found(conclude(job(elsewhere(), sender, still(2), mpi=MPICH)), Cause.COUNTS)
 
@@ -108,7 +108,7 @@ def test_of_one_who_left_out_a_call_or_left_it_both_are_said() -> None:
     )
 
 
-def test_a_count_of_another_call_or_beyond_the_array_is_not_told() -> None:
+def test_a_count_of_another_call_or_beyond_the_array_is_not_reported() -> None:
     """An array that was read in part has no element for a rank beyond it."""
     short = tuple(each._replace(elements=()) for each in COUNTS)
     (left,) = found(conclude(job(elsewhere(), exchanging(SENT, arguments=short), still(2))), Cause.COUNTS)
@@ -126,12 +126,12 @@ def test_a_stuck_rank_with_traffic_of_a_collective_has_left_that_out() -> None:
         "MPI_COMM_WORLD, or not come to it: what rank 0 sent it in that call, or in one that is made of it, lies "
         "unexpected."
     )
-    others = (still(0), stuck._replace(looks=still(1, receive(2, tag=5), bcast, call="MPI_Recv").looks))
+    others = (still(0), stuck._replace(samples=still(1, receive(2, tag=5), bcast, call="MPI_Recv").samples))
     (noted,) = found(conclude(job(*others, still(2, receive(1), call="MPI_Recv"))), Cause.LEFT_OUT)
     assert noted.certainty is Certainty.NOTED
 
 
-def test_who_is_in_a_collective_still_tells_of_it_by_its_own() -> None:
+def test_who_is_still_in_a_collective_shows_that_by_its_own_traffic() -> None:
     """That rank 1 is missing there is another finding; and what nobody is stuck for is none."""
     bcast = unexpected(0, -17, text=(phrases.COLLECTIVE("MPI_Bcast"),))
     for call in ("MPI_Bcast", "MPI_File_write_at_all"):  # which may be made of the other

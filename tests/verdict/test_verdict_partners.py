@@ -30,7 +30,7 @@ def leading(number: int, *operations: Pending, tag: int) -> Rank:
     return still(number, *operations, call="MPI_Intercomm_create", arguments=arguments, member_of=[on])
 
 
-def test_leaders_that_do_not_meet_are_told_what_each_has() -> None:
+def test_leaders_that_do_not_meet_are_reported_with_what_each_has() -> None:
     """Neither waits for itself, although it is alone in its own communicator."""
     verdict = conclude(job(leading(0, tag=0), leading(1, tag=1)))
     (found,) = verdict.findings
@@ -95,7 +95,7 @@ def test_those_are_named_that_were_started_and_are_not_known_to_have_called_mpi_
     assert found.sentence.endswith(r"MPI_Init: ranks [1-2] of world 1 (wild\x1b[31m, sleep) have not.")
 
 
-def test_of_many_leaders_none_is_told() -> None:
+def test_of_many_leaders_none_is_named() -> None:
     """A line for each of a job's processes helps nobody."""
     leaders = []
     for number in range(5):
@@ -129,7 +129,7 @@ def test_one_of_the_own_communicator_that_is_missing_comes_first() -> None:
 
 
 def _alone(*ranks: Rank) -> Job:
-    """Return a job whose first process says that it is rank 0 of 1, as the others do, which can't be told from it."""
+    """Return a job whose first process says that it is rank 0 of 1, as others do: they can't be distinguished."""
     read = job(*ranks, size=1)
     why = f"process 1001 {IS_ALONE} process 1000"
     rest = (replace(each, rank=None, state=RankState.UNREADABLE, why=why, samples=()) for each in read.processes[1:])

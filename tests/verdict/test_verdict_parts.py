@@ -48,13 +48,13 @@ def test_a_call_that_nobody_knows_blocks_on_nobody_knows_what() -> None:
 
 
 def test_a_window_keeps_a_communicator_that_the_program_may_have_freed() -> None:
-    """So what MPI_Win_fence is on can't be told from the communicators that there are."""
+    """So what MPI_Win_fence is on can't be distinguished from the communicators that there are."""
     assert names_communicator("MPI_Win_create")
     assert not names_communicator("MPI_Win_fence")
 
 
 def test_a_blocking_call_makes_no_request_that_a_program_could_wait_for() -> None:
-    """Where nothing tells, it may have one."""
+    """Where that isn't known, it may have one."""
     assert not may_have_request(("MPI_Recv",))
     assert may_have_request(("MPI_Recv", "MPI_Irecv"))
     assert may_have_request(("MPI_Send_init",))
@@ -136,7 +136,7 @@ def test_circles_come_before_those_who_wait_behind_them() -> None:
 
 
 def test_the_shortest_cycle_is_in_its_order() -> None:
-    """It begins with the node that was asked for, and goes round by no detour."""
+    """It starts with the node that was asked for, and goes round by no detour."""
     edges = {0: [1], 1: [2, 3], 2: [3], 3: [0]}
     assert shortest_cycle([0, 1, 2, 3], lambda node: edges[node]) == [0, 1, 3]
     assert shortest_cycle([0, 1], lambda node: {0: [1], 1: []}[node]) == []

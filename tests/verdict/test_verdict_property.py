@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from mqs_dll.contract import phrases
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Outcome
 from tests.support import made_up_job as made_up
-from tests.support.healthy_job import looked_at
+from tests.support.healthy_job import sampled
 from tests.support.message_passing import ANY, Does, Operation, Small, going_on, jobs, quiet
 
 JOBS = 500
@@ -47,10 +47,10 @@ def _rank(small: Small, process: int, collective: int | None) -> made_up.Rank:
             part = _PART if message.tag == collective else ()
             shown.append(made_up.unexpected(message.source, tag=message.tag, text=part))
     call = _CALLS[does] if of_program or does is not Does.ALL else "MPI_Wait"
-    # all have the one handle that in_wait() writes, but for the collective's, which no queue has
+    # all have the one handle that in_wait() writes, except for the collective's, which no queue has
     handles = {Does.ANY: (0x5561,)}.get(does, ())
     name = "request" if call == "MPI_Wait" else "array_of_requests"
-    given = (Argument(name, 0x7FFC_0000, Witness.BOTH, elements=handles),)
+    given = (Argument(name, 0x7FFC_0000, ArgumentEvidence.BOTH, elements=handles),)
     before = made_up.rank(process, *shown, call=call, arguments=given)
     return made_up.rank(process, *shown, call=call, arguments=given, earlier=before)
 
@@ -103,9 +103,9 @@ def test_everybody_is_found_who_can_never_go_on() -> None:
 
 
 @pytest.mark.parametrize("numbered", [True, False])
-def test_nothing_is_said_against_a_job_that_had_its_time_between_the_looks(*, numbered: bool) -> None:
+def test_nothing_is_said_against_a_job_that_had_its_time_between_the_samples(*, numbered: bool) -> None:
     """Messages of all sizes are under way, seen and unseen, whether the MPI numbers them or not."""
-    verdicts = [conclude(looked_at(seed, turns=FAIR, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
+    verdicts = [conclude(sampled(seed, turns=FAIR, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
     accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is not Outcome.NOTHING_STUCK}
     assert accused == {}
 
@@ -113,7 +113,7 @@ def test_nothing_is_said_against_a_job_that_had_its_time_between_the_looks(*, nu
 @pytest.mark.parametrize("numbered", [True, False])
 def test_nothing_is_proved_against_a_healthy_job_nor_a_size_that_is_wrong(*, numbered: bool) -> None:
     """However little time it had between the samples: one rank may not have run at all."""
-    verdicts = [conclude(looked_at(seed, turns=1, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
+    verdicts = [conclude(sampled(seed, turns=1, numbered=numbered)) for seed in range(HEALTHY_JOBS)]
     accused = {seed: each.headline for seed, each in enumerate(verdicts) if each.outcome is Outcome.PROVED}
     assert accused == {}
     assert Cause.TOO_SMALL not in {finding.cause for each in verdicts for finding in each.findings}

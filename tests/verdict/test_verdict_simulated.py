@@ -49,12 +49,12 @@ def wrongly_proved(verdict: Verdict, state: State, mpi: Mpi) -> set[int]:
 
 
 def waits_for_files(state: State) -> bool:
-    """Tell whether an operation that ends by itself hasn't."""
+    """Return whether an operation that ends by itself hasn't."""
     return any(state.requests[each].ends_itself and each not in state.complete for each in state.hidden.values())
 
 
 def waits_outside(state: State) -> bool:
-    """Tell whether a message waits for a rank that isn't in MPI to take it: it may be matched, not delivered."""
+    """Return whether a message waits for a rank that isn't in MPI to take it: it may be matched, not delivered."""
     return any(messages and not any(map(is_in_mpi, state.of(way[1]))) for way, messages in state.under_way.items())
 
 
@@ -66,9 +66,9 @@ def test_no_rank_is_proved_stuck_at_any_moment_that_some_continuation_lets_go_on
         state, mpi = broken(numbers), Mpi(numbers.randrange(2))
         run(state, mpi, numbers, numbers.randint(5, 60))
         seen = sampler(numbers)
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         give_time(state, mpi, numbers, numbers.choice((3, 20)))
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         verdict = conclude(seen.job())
         assert not wrongly_proved(verdict, state, mpi), seed
         proofs += bool(proved(verdict))
@@ -89,7 +89,7 @@ def see_twice(state: State, mpi: Mpi, seen: Sampler) -> Verdict:
     """Return the verdict of two samples between which all that isn't slow had its time."""
     for _ in range(2):
         give_time(state, mpi, seen.numbers, 10)
-        seen.look(state, mpi)
+        seen.sample(state, mpi)
     return conclude(seen.job())
 
 
@@ -121,7 +121,7 @@ def test_where_messages_are_numbered_at_both_ends_one_in_the_network_is_known_ho
 
 
 def is_numbered(state: State, message: Message) -> bool:
-    """Tell whether sender and receiver of a message wait in receives from each other, on its communicator."""
+    """Return whether sender and receiver of a message wait in receives from each other, on its communicator."""
     waiting = [state.requests[each] for each in state.waiting]
     receives = (each for each in waiting if each.kind is Kind.RECEIVE and each.comm == message.comm)
     receiving = {(each.rank, each.peer) for each in receives}
@@ -139,7 +139,7 @@ def test_what_never_moves_again_is_proved_or_suspected() -> None:
             continue
         seen = sampler(numbers, sees_polls=True)
         for _ in range(2):
-            seen.look(state, mpi)
+            seen.sample(state, mpi)
             give_time(state, mpi, numbers, 2)
         verdict = conclude(seen.job())
         assert not wrongly_proved(verdict, state, mpi), seed
@@ -151,13 +151,13 @@ def test_what_never_moves_again_is_proved_or_suspected() -> None:
 
 def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all_ranks_go_on() -> None:
     """Whatever the schedule: each rank has left a call or come to one since the first sample, and none has ended."""
-    went_on = 0
+    progressed = 0
     for seed in range(SEED, SEED + JOBS):
         numbers = random.Random(seed)
         state, mpi = healthy(numbers), Mpi(numbers.randrange(2))
         run(state, mpi, numbers, numbers.randint(0, 40))
         seen = sampler(numbers)
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         before = [*state.threads]
         give_time(state, mpi, numbers, numbers.randint(1, 5))
         moved = {
@@ -165,14 +165,14 @@ def test_nothing_is_proved_of_programs_without_a_mistake_nor_suspected_where_all
             for thread, was in zip(state.threads, before, strict=True)
             if thread.at != was.at and (thread.call or was.call)
         }
-        seen.look(state, mpi, skew=MAX_SKEW)
+        seen.sample(state, mpi, skew=MAX_SKEW)
         outcome = conclude(seen.job()).outcome
         assert outcome is not Outcome.PROVED, seed
         ends = any(thread.call is not None and thread.call.is_end for thread in state.threads)
         if moved == {*state.ranks} and not ends:
             assert outcome is Outcome.NOTHING_STUCK, seed
-            went_on += 1
-    assert went_on > JOBS // 20
+            progressed += 1
+    assert progressed > JOBS // 20
 
 
 def test_every_program_without_a_mistake_ends() -> None:

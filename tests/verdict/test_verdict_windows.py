@@ -42,7 +42,7 @@ def sentences(verdict: Verdict) -> list[str]:
 
 
 def test_a_lock_is_waited_for_by_its_holder() -> None:
-    """Its window, its target and who holds it are told, and the circle is proved; the graph has the window too."""
+    """Its window, its target and who holds it are reported, and the circle is proved; the graph has the window too."""
     verdict = conclude(
         job(
             receiving(window(**NOTHING | {"locked": (2,)})),
@@ -61,7 +61,7 @@ def test_a_lock_is_waited_for_by_its_holder() -> None:
     )  # fmt: skip
 
 
-def test_the_holder_of_another_ranks_part_is_not_accused_where_a_queue_tells() -> None:
+def test_the_holder_of_another_ranks_part_is_not_accused_if_a_queue_is_known() -> None:
     """MPICH keeps at the target who waits there: rank 0's lock is rank 2's part, and rank 1 wants rank 0's."""
     holds = window(**NOTHING | {"locked": (2,), "queued": (1,)})
     other = still(2, call="MPI_Win_unlock", windows=[window(**NOTHING | {"locked": (0,)})])
@@ -71,7 +71,7 @@ def test_the_holder_of_another_ranks_part_is_not_accused_where_a_queue_tells() -
 
 
 @pytest.mark.parametrize("said", [{}, {"locked": None}])
-def test_where_nobody_tells_who_holds_a_lock_any_other_rank_may(said: dict[str, Any]) -> None:
+def test_where_the_holder_of_a_lock_is_unknown_any_other_rank_may_be_it(said: dict[str, Any]) -> None:
     """That all of them are stuck proves it all the same."""
     silent = window(**said)
     verdict = conclude(job(receiving(silent), locking(silent), receiving(silent, number=2)))
@@ -88,7 +88,7 @@ def test_a_rank_outside_mpi_may_have_to_pass_a_lock_on() -> None:
 
 
 def test_of_several_windows_none_is_named() -> None:
-    """Where nothing tells which one the call is on: only who might end it on any of them is known."""
+    """Where it isn't known which one the call is on: only who might end it on any of them is known."""
     both = window(b"one", 7), window(b"two", 8)
     verdict = conclude(job(receiving(*both), locking(*both), receiving(*both, number=2)))
     (wait,) = [wait for wait in verdict.waits if wait.process == 1]
@@ -111,7 +111,7 @@ def test_who_is_in_the_queue_of_one_window_waits_for_no_lock_of_another() -> Non
     assert (wait.window, wait.peers) == ("window 'table'", (0,))
 
 
-def test_windows_that_differ_in_nothing_are_told_apart_by_their_order() -> None:
+def test_windows_that_differ_in_nothing_are_distinguished_by_their_order() -> None:
     """All processes make them in one order: who holds the lock of one has no lock of the other."""
     free, held, mine = window(b"two", **NOTHING), window(**NOTHING | {"locked": (1,)}), window(**NOTHING)
     for holder, others in (((held, free), (mine, free)), ((free, held), (free, mine))):
@@ -121,7 +121,7 @@ def test_windows_that_differ_in_nothing_are_told_apart_by_their_order() -> None:
 
 
 def test_a_handle_that_two_windows_have_names_neither() -> None:
-    """One of them is a leftover; which one can't be told."""
+    """One of them is a leftover; which one can't be determined."""
     both = (window(b"one", 7, handle=0xA0000000), window(b"two", 8, handle=0xA0000000))
     calls = still(1, call="MPI_Win_lock", arguments=given(rank=2, win=0xA0000000), windows=both)
     verdict = conclude(job(receiving(*both), calls, receiving(*both, number=2)))
@@ -130,7 +130,7 @@ def test_a_handle_that_two_windows_have_names_neither() -> None:
 
 
 def test_a_wait_for_who_knows_whom_is_not_proved_by_one_who_has_started() -> None:
-    """Where nothing tells whom it has posted for, one that has started may do so for a later epoch."""
+    """Where it isn't known whom it has posted for, one that has started may do so for a later epoch."""
     verdict = conclude(
         job(
             receiving(window(**NOTHING | {"started": (1,)}), source=1),
@@ -287,7 +287,7 @@ def test_who_left_an_epoch_open_comes_before_the_barrier_that_it_went_into() -> 
     )
 
 
-def test_of_a_start_whose_posts_nobody_tells_a_stack_may() -> None:
+def test_a_stack_may_show_the_posts_of_a_start_that_are_unknown_otherwise() -> None:
     """Who waits for completion has posted: that is likely, and no proof."""
     verdict = conclude(
         job(

@@ -46,7 +46,7 @@ def find_pools(solver: MpichLayoutSolver) -> None:
         for dump in solver.dumps:
             first = handles.first(handles.DIRECT, cls)
             arrays = list(_arrays(dump, first, dump.truth["variables"], strides.get(cls)))
-            if arrays:  # a few handles that stand somewhere at equal distances look like objects, too
+            if arrays:  # a few handles that stand somewhere at equal distances are like objects, too
                 strides[cls] = max(arrays, key=lambda array: array.count).stride
             for array in arrays:
                 entry = {"cls": cls, "stride": array.stride, "direct": array}
@@ -71,12 +71,12 @@ def _stride_of_blocks(solver: MpichLayoutSolver, cls: int) -> int | None:
 
 
 def _arrays(dump: Dump, handle: int, within: Sequence[Sequence[int]], stride: int | None) -> Iterator[Array]:
-    """Yield the arrays whose objects begin with consecutive handles, at most one for each begin.
+    """Yield the arrays whose objects start with consecutive handles, at most one for each start.
 
     Args:
         dump: of the process.
         handle: the first one.
-        within: ranges of memory to look in.
+        within: ranges of memory to search.
         stride: the distance of the objects, None for any.
     """
     firsts, seconds = (dump.find_bytes(struct.pack("<I", handle + number), 4, within) for number in (0, 1))
@@ -134,7 +134,7 @@ def _find_kind_and_size(solver: MpichLayoutSolver, records: Records) -> Records:
 
 
 def _is_record(record: Place, kind: int, size: int) -> bool:
-    """Tell whether a record has its class and its stride at some offsets."""
+    """Return whether a record has its class and its stride at some offsets."""
     dump, place, entry = record
     try:
         found = dump.scalar(place + kind, "I"), dump.scalar(place + size, "I")
@@ -144,7 +144,7 @@ def _is_record(record: Place, kind: int, size: int) -> bool:
 
 
 def _find_members(solver: MpichLayoutSolver, records: Records) -> None:
-    """Find the other members, counted from the pointer to the direct objects, then from the record's begin."""
+    """Find the other members, counted from the pointer to the direct objects, then from the record's start."""
     stride = _find_request_records(solver, records)
     _find_indirect(solver, records)
     indirect = solver.offset(RECORD, "indirect")
@@ -164,7 +164,7 @@ def _find_members(solver: MpichLayoutSolver, records: Records) -> None:
     solver.optionally(RECORD, records, size, among=free)
     _find_chain(solver, records)
     if solver.offset(RECORD, "avail") != min(solver.offsets[RECORD].values()):
-        raise CalibrationError(f"{RECORD} does not begin with the chain of free objects")
+        raise CalibrationError(f"{RECORD} does not start with the chain of free objects")
     solver.count_from_first(RECORD)
 
 
@@ -186,7 +186,7 @@ def _find_request_records(solver: MpichLayoutSolver, records: Records) -> int:
 
 
 def _find_indirect(solver: MpichLayoutSolver, records: Records) -> None:
-    """Find the table of the blocks by the handles that the first block begins with; there are no blocks of windows."""
+    """Find the table of the blocks by the handles that the first block starts with; there are no blocks of windows."""
 
     def observation(dump: Dump, place: int, entry: dict[str, Any]) -> Observation:
         def seen(offset: int) -> Hashable:
@@ -226,7 +226,7 @@ def _blocks(dump: Dump, pointer: int, entry: dict[str, Any]) -> list[Array]:
 
 
 def _find_chain(solver: MpichLayoutSolver, records: Records) -> None:
-    """Find the chain of free objects, where it begins and how it goes on, and what tells a free object.
+    """Find the chain of free objects, where it starts and how it goes on, and what marks a free object.
 
     Raises:
         CalibrationError: there is not exactly one way through all free objects of all pools.
@@ -248,7 +248,7 @@ def _find_chain(solver: MpichLayoutSolver, records: Records) -> None:
 
 
 def _chain(dump: Dump, place: int, entry: dict[str, Any], avail: int, link: int) -> set[int]:
-    """Return the objects on a chain that begins and goes on at some offsets.
+    """Return the objects on a chain that starts and goes on at some offsets.
 
     Raises:
         LookupError: it leaves the pool, or hasn't the length that it must have where only the program takes objects.

@@ -50,7 +50,7 @@ PERSISTENT_TYPES = {"Recv_init": 0, "Send_init": 1, "Bsend_init": 2, "Ssend_init
 def _free(solver: MpichLayoutSolver, *taken: str) -> list[int]:
     """Return the offsets of numbers in a request that some members don't have."""
     used = {solver.offsets[REQUEST][member] for member in taken if member in solver.offsets[REQUEST]}
-    return [offset for offset in solver.room(REQUEST, "i") if offset not in used]
+    return [offset for offset in solver.possible_offsets(REQUEST, "i") if offset not in used]
 
 
 # ---------------------------------------------------------------- active messages
@@ -90,7 +90,7 @@ def find_extension(solver: MpichLayoutSolver) -> None:
     complete = solver.requests(label="received", kind="receive")
     ways = [
         (member, inside)
-        for member, inside in product(solver.room(REQUEST, "Q"), range(0, MAX_EXTENSION, WORD))
+        for member, inside in product(solver.possible_offsets(REQUEST, "Q"), range(0, MAX_EXTENSION, WORD))
         if all(dump.word(at + member) == 0 for dump, at, _ in complete) and _all_lead_to(answers, member, inside)
     ]
     if len(ways) != 1 or len({value for *_, value in answers}) < 2:
@@ -102,7 +102,7 @@ def find_extension(solver: MpichLayoutSolver) -> None:
     # they come from a pool of their own: their distance is more than their size
     places = sorted((id(dump), at) for dump, at, _ in extensions(posted(solver), member))
     distances = [other[1] - one[1] for one, other in pairwise(places) if one[0] == other[0]]
-    solver.rooms[EXTENSION] = min([*distances, MAX_EXTENSION])
+    solver.extents[EXTENSION] = min([*distances, MAX_EXTENSION])
 
 
 def _all_lead_to(answers: Sequence[KnownNumber], member: int, inside: int) -> bool:
@@ -118,7 +118,7 @@ def extensions(requests: Sequence[Place], member: int) -> list[Place]:
 
 
 def find_progress(solver: MpichLayoutSolver) -> None:
-    """Find what the extension tells of a message: what it is, and how long."""
+    """Find what the extension has of a message: its kind and length."""
     member = solver.offset(REQUEST, EXTENDED)
     came, waiting = extensions(unexpected(solver, tag_at(solver)), member), extensions(posted(solver), member)
     status = MemberRow("status", "how far a message is", lambda _, entry: STATES.get(entry["label"]))
@@ -136,7 +136,7 @@ def find_flow(solver: MpichLayoutSolver) -> None:
     sends = extensions(solver.requests(label="stalled", kind="send"), member)
     ways = [
         (rest, flowed)
-        for rest, flowed in product(solver.room(EXTENSION, "Q"), repeat=2)
+        for rest, flowed in product(solver.possible_offsets(EXTENSION, "Q"), repeat=2)
         if all(_parts("", dump, at, rest, entry["bytes"]).fits(flowed) for dump, at, entry in sends)
     ]
     if len(ways) != 1 or len({entry["bytes"] for *_, entry in sends}) < 2:
@@ -170,8 +170,8 @@ def _find_segments(solver: MpichLayoutSolver, done: Sequence[Place]) -> None:
     """
     what = "the segments of a message's data, the first of two equal numbers"
     observations = [number(what, dump, at, "i", GONE[entry["label"]]) for dump, at, entry in done]
-    room = solver.room(EXTENSION, "i")
-    fitting = [offset for offset in room if all(each.fits(offset) and each.fits(offset + 4) for each in observations)]
+    offsets = solver.possible_offsets(EXTENSION, "i")
+    fitting = [at for at in offsets if all(each.fits(at) and each.fits(at + 4) for each in observations)]
     solver.solve(EXTENSION, "send_async.seg_issued", observations, fitting)
 
 
@@ -207,7 +207,7 @@ def find_destination(solver: MpichLayoutSolver) -> None:
 
 
 def find_type(solver: MpichLayoutSolver) -> None:
-    """Find what tells messages over shared memory from all other requests, since 4.1."""
+    """Find what distinguishes messages over shared memory from all other requests, since 4.1."""
     requests = [*posted(solver), *(each for label in OTHERS for each in solver.requests(label=label))]
     shared = MemberRow(
         "dev.type", "whether it is a message over shared memory", lambda _, each: each["label"] == "posted"

@@ -25,7 +25,7 @@ ATTRIBUTE_WORDS = 8
 """Words of an attribute within which its value lies."""
 
 NEARBY = range(-128, 64, 4)
-"""Bytes around the addresses of MPI_COMM_WORLD and MPI_COMM_SELF where the rest of MPIR_Process is looked for."""
+"""Bytes around the addresses of MPI_COMM_WORLD and MPI_COMM_SELF where the rest of MPIR_Process is searched for."""
 
 MAX_SEARCHES = 10
 """Receives that a whole process is searched for."""
@@ -70,7 +70,7 @@ def find_communicator(solver: MpichLayoutSolver) -> None:
     solver.inherit_head(COMM)
     comms = [*solver.places("comms"), *solver.places("comms", "cliques")]
     solver.solve_members(COMM, comms, MemberRow("name", "the name of a communicator", "name"))
-    among = [offset for offset in solver.room(COMM, "i") if offset not in solver.of_maps]
+    among = [offset for offset in solver.possible_offsets(COMM, "i") if offset not in solver.of_maps]
     solver.solve_members(
         COMM,
         comms,
@@ -113,7 +113,7 @@ Pair = tuple[Dump, int, Dump, int]
 
 
 def find_context_ids(solver: MpichLayoutSolver) -> None:
-    """Find the numbers that tell a communicator's messages, and how wide they are.
+    """Find the numbers that identify a communicator's messages, and how wide they are.
 
                                           context_id  recvcontext_id
         a communicator, in all its processes       4               4
@@ -123,7 +123,7 @@ def find_context_ids(solver: MpichLayoutSolver) -> None:
     All of a process's communicators have different ones. Receives carry recvcontext_id.
 
     Raises:
-        Unsolved: not exactly two places are so, or receives don't tell which is which.
+        Unsolved: not exactly two places are so, or receives don't show which is which.
     """
     comms = solver.places("comms")
     inter = [each for each in comms if each[2]["inter"]]
@@ -133,7 +133,7 @@ def find_context_ids(solver: MpichLayoutSolver) -> None:
     crossing = _with_copies(solver, inter, "peers")
     found = [
         offset
-        for offset in solver.room(COMM, "H")
+        for offset in solver.possible_offsets(COMM, "H")
         if all(_equal(each, offset, offset) for each in same)
         and not any(_equal(each, offset, offset) for each in different)
     ]
@@ -170,7 +170,7 @@ def _receiving(solver: MpichLayoutSolver, offsets: Sequence[int]) -> int:
     """Return the offset of the two in a communicator whose number receives carry.
 
     Raises:
-        Unsolved: they don't tell.
+        Unsolved: they don't show it.
     """
     found: list[int] = []
     for search in (_carried, _in_network):
@@ -181,7 +181,7 @@ def _receiving(solver: MpichLayoutSolver, offsets: Sequence[int]) -> int:
 
 
 def _equal(pair: Pair, one: int, other: int) -> bool:
-    """Tell whether two communicators have the same 16 bits, each at an offset of its own."""
+    """Return whether two communicators have the same 16 bits, each at an offset of its own."""
     dump, at, peer, there = pair
     return dump.scalar(at + one, "H") == peer.scalar(there + other, "H")
 
@@ -195,7 +195,8 @@ def _carried(solver: MpichLayoutSolver, offsets: Sequence[int]) -> list[int]:
 
     def is_carried(offset: int) -> bool:
         observations = [number("", dump, at, "H", _bits(solver, dump, entry, offset)) for dump, at, entry in requests]
-        return any(all(each.fits(place) for each in observations) for place in solver.room("MPIR_Request", "H"))
+        places = solver.possible_offsets("MPIR_Request", "H")
+        return any(all(each.fits(place) for each in observations) for place in places)
 
     return [offset for offset in offsets if is_carried(offset)]
 
@@ -206,7 +207,7 @@ def _in_network(solver: MpichLayoutSolver, offsets: Sequence[int]) -> list[int]:
     UCX takes one number for all three: 16 bits of the context id, 16 of the source, 32 of the tag
     (src/mpid/ch4/netmod/ucx/ucx_impl.h).
     """
-    told = [
+    known = [
         (dump, entry)
         for dump, _, entry in solver.requests(label="posted", kind="receive")
         if min(entry["peer"], entry["tag"]) >= 0
@@ -217,7 +218,7 @@ def _in_network(solver: MpichLayoutSolver, offsets: Sequence[int]) -> list[int]:
         bits = struct.pack("<IHH", entry["tag"], entry["peer"], _bits(solver, dump, entry, offset))
         return bool(dump.find_bytes(bits, WORD))
 
-    return [offset for offset in offsets if told and all(is_there(dump, entry, offset) for dump, entry in told)]
+    return [offset for offset in offsets if known and all(is_there(dump, entry, offset) for dump, entry in known)]
 
 
 def _bits(solver: MpichLayoutSolver, dump: Dump, request: dict[str, Any], offset: int) -> int:
@@ -237,7 +238,7 @@ def find_hidden(solver: MpichLayoutSolver) -> None:
     # releases differ in what a communicator has that is within one node, or has one process on each
     cliques = [each for each in cliques if 1 < len(_first_of_nodes(each[2])) < len(each[2])]
     if not cliques:
-        raise CalibrationError("without a run with several nodes, nothing tells the communicators of nodes apart")
+        raise CalibrationError("without a run with several nodes, the communicators of nodes can't be distinguished")
     near = [(dump, at, [each for each in members if is_near(dump, each)]) for dump, at, members in cliques]
     nodes = [(dump, at, members if len(members) > 1 else []) for dump, at, members in near]
     solve_hidden(solver, COMM, "node_comm", "the communicator of the node", nodes)

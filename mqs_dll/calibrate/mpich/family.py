@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.family import Family, Observed, SolvedLayouts, Tell
+from mqs_dll.calibrate.family import Family, Observed, Report, SolvedLayouts
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.mpich import allocation, ch3, ch4, communicators, intel, processes, requests
 from mqs_dll.calibrate.mpich.identity import DeviceKind, kind_of, subject_of
@@ -125,11 +125,11 @@ class MpichFamily(Family):
     launcher_says = r"HYDRA|Intel\(R\) MPI"
     fabrics = FABRICS
 
-    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
-        """Run the program in each way; the first run tells which the others are."""
-        dumps, _ = launch.run_all(mpi, PROGRAM, [PLAIN], directory, tell, attempts=2)
+    def observe(self, mpi: Installation, directory: Path, report: Report) -> Observed:
+        """Run the program in each way; the first run shows which the others are."""
+        dumps, _ = launch.run_all(mpi, PROGRAM, [PLAIN], directory, report, attempts=2)
         runs = OTHERS_OF_INTEL if kind_of(dumps).device is DeviceKind.INTEL else OTHERS
-        others, left_out = launch.run_all(mpi, PROGRAM, runs, directory, tell, attempts=2)
+        others, left_out = launch.run_all(mpi, PROGRAM, runs, directory, report, attempts=2)
         refusals = [f"{JOBS}: {dump.truth['no_spawn']}" for dump in others if "no_spawn" in dump.truth]
         return Observed([*dumps, *others], [*left_out, *refusals[:1]])  # each rank has its own words
 

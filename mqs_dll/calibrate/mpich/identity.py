@@ -32,7 +32,7 @@ class DeviceKind(Enum):
 
 @dataclass(frozen=True)
 class MpichBuild:
-    """What MPI_Get_library_version tells."""
+    """What MPI_Get_library_version returns."""
 
     release: str
     device: DeviceKind
@@ -55,7 +55,7 @@ def kind_of(dumps: Sequence[Dump]) -> MpichBuild:
         return MpichBuild(intel.group(1), DeviceKind.INTEL, f"impi-{intel.group(2)}")
     release, device = RELEASE.search(version), DEVICE.search(version)
     if release is None or device is None:
-        raise CalibrationError(f"no MPICH says of itself: {version[:60]!r}")
+        raise CalibrationError(f"no version of MPICH is known: {version[:60]!r}")
     return _of_mpich(release.group(1), device.group(1).strip(), library)
 
 

@@ -58,7 +58,7 @@ class MpichLayoutSolver(LayoutSolver):
         self.dumps = self.of_mode("plain")
         self.arrays: defaultdict[tuple[Dump, int], list[Array]] = defaultdict(list)
         """By the process and the class of objects."""
-        self.rooms: dict[str, int] = {}
+        self.extents: dict[str, int] = {}
         """Bytes within which the members of a struct lie whose size is not known."""
         self.of_maps: set[int] = set()
         """Offsets in a communicator that belong to its maps of ranks."""
@@ -103,7 +103,7 @@ class MpichLayoutSolver(LayoutSolver):
         return self.member(dump, self.address(dump, handle), HEAD, "handle", "I") if handle > MAX_HANDLE else handle
 
     def is_object(self, dump: Dump, cls: int, address: int) -> bool:
-        """Tell whether an object of a class lies at an address."""
+        """Return whether an object of a class lies at an address."""
         return any(address in array.addresses() for array in self.arrays[dump, cls])
 
     def objects(self, dump: Dump, cls: int) -> Iterator[int]:
@@ -125,11 +125,11 @@ class MpichLayoutSolver(LayoutSolver):
 
     # ------------------------------------------------------------ members
 
-    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
+    def possible_offsets(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return the offsets that a member of a type can have in a struct."""
         size = SIZES.get(code, 4)
-        room = self.rooms[struct] if struct in self.rooms else self.size(struct)
-        return range(0, room - size + 1, size)
+        extent = self.extents[struct] if struct in self.extents else self.size(struct)
+        return range(0, extent - size + 1, size)
 
     def code_of(self, struct: str, member: str) -> str:
         """Return the type of a member, as some view declares it; context ids are as wide as they were found to be."""
@@ -137,7 +137,7 @@ class MpichLayoutSolver(LayoutSolver):
         return "H" if code == "I" and member.endswith("context_id") and self.size(views.CONTEXT_ID) == 2 else code
 
     def inherit_head(self, struct: str) -> None:
-        """Take over the members that all objects begin with."""
+        """Take over the members that all objects start with."""
         for member in ("handle", "ref_count"):
             self.remember(struct, member, Solved(self.offset(HEAD, member), self.evidence[HEAD][member]))
 
@@ -157,7 +157,7 @@ class MpichLayoutSolver(LayoutSolver):
         *,
         constant: bool = False,
     ) -> int:
-        """Find a member by what is to be seen in some objects; ``seen`` looks at an address. Otherwise as ``solve``."""
+        """Find a member by what is to be seen in some objects; ``seen`` reads an address. Otherwise as ``solve``."""
 
         def observation(dump: Dump, at: int, expected: Hashable) -> Observation:
             return Observation(what, expected, lambda offset: seen(dump, at + offset))
@@ -167,7 +167,7 @@ class MpichLayoutSolver(LayoutSolver):
     def optionally(
         self, struct: str, places: Sequence[Place], row: MemberRow, among: Iterable[int] | None = None
     ) -> bool:
-        """Try to find a member that not every release has; tell whether it was found."""
+        """Try to find a member that not every release has; return whether it was found."""
         try:
             self.solve_members(struct, places, row, among=among)
         except CalibrationError:
@@ -196,7 +196,7 @@ def comm_of(dump: Dump, label: str) -> dict[str, Any]:
 
 
 def is_near(dump: Dump, rank: int) -> bool:
-    """Tell whether a process is on the same node in the run with several: even and odd ranks (family.SEVERAL_NODES)."""
+    """Return whether a process is on the same node in the run with several: even or odd ranks (SEVERAL_NODES)."""
     return bool(rank % 2 == dump.truth["rank"] % 2)
 
 

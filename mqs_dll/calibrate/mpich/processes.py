@@ -66,13 +66,13 @@ def find_maps(solver: MpichLayoutSolver) -> None:
     comms = [each for each in solver.places("comms") if len(each[2]["peers"]) > 1 or each[2]["inter"]]
     rules = [(dump, at, regular(entry["peers"]), entry["peers"]) for dump, at, entry in comms]
     tables = [_table(dump, at, ranks, "i") for dump, at, rule, ranks in rules if rule.kind == LUT]
-    lut = solver.solve(MAP, "irreg.lut.lpid", tables, solver.room(COMM, "Q"))
-    near = [offset for offset in solver.room(COMM, "i") if lut - MAX_MAP_SIZE < offset < lut]
+    lut = solver.solve(MAP, "irreg.lut.lpid", tables, solver.possible_offsets(COMM, "Q"))
+    near = [offset for offset in solver.possible_offsets(COMM, "i") if lut - MAX_MAP_SIZE < offset < lut]
     kinds = [(dump, at, rule.kind) for dump, at, rule, _ in rules]
-    begin = solver.solve_seen(
+    start = solver.solve_seen(
         MAP, "mode", "the kind of map", kinds, lambda dump, place: dump.scalar(place, "I") // 2, near
     )
-    inside = [offset for offset in near if offset > begin]
+    inside = [offset for offset in near if offset > start]
     strided = (STRIDE, STRIDE_BLOCK)
     for member, what, having in (
         ("reg.stride.offset", "the first process", (OFFSET, *strided)),
@@ -85,11 +85,11 @@ def find_maps(solver: MpichLayoutSolver) -> None:
     sizes = [(dump, at, len(ranks)) for dump, at, _, ranks in rules]
     inside.remove(solver.solve_number(MAP, "size", "the number of processes", sizes, among=inside))
     _find_tables_number(solver, inside)
-    solver.remember(COMM, "dev.ch4.map", Solved(begin, solver.evidence[MAP]["mode"]))
+    solver.remember(COMM, "dev.ch4.map", Solved(start, solver.evidence[MAP]["mode"]))
     solver.count_from_first(MAP)
-    solver.sizes[MAP] = lut + WORD - begin
-    local = _find_local_map(solver, begin)
-    solver.of_maps |= {at for each in (begin, local) for at in range(each, each + solver.size(MAP))}
+    solver.sizes[MAP] = lut + WORD - start
+    local = _find_local_map(solver, start)
+    solver.of_maps |= {at for each in (start, local) for at in range(each, each + solver.size(MAP))}
 
 
 def _table(dump: Dump, address: int, ranks: Sequence[int], code: str) -> Observation:
@@ -122,13 +122,13 @@ def _find_tables_number(solver: MpichLayoutSolver, inside: Sequence[int]) -> Non
     solver.solve_seen(MAP, "avtid", what, [*own, *spawned], seen, inside, constant=not spawned)
 
 
-def _find_local_map(solver: MpichLayoutSolver, begin: int) -> int:
+def _find_local_map(solver: MpichLayoutSolver, start: int) -> int:
     def seen(dump: Dump, place: int) -> Hashable:
         mode = solver.member(dump, place, MAP, "mode", "I")
         return None if mode == NONE else _decode(solver, dump, place, mode // 2)
 
     groups = [(dump, at, _local_group(entry)) for dump, at, entry in solver.places("comms")]
-    among = [offset for offset in solver.room(COMM, "Q") if offset != begin]
+    among = [offset for offset in solver.possible_offsets(COMM, "Q") if offset != start]
     return solver.solve_seen(COMM, "dev.ch4.local_map", "the processes of the own group", groups, seen, among)
 
 
@@ -197,7 +197,8 @@ def find_connections(solver: MpichLayoutSolver) -> None:
     """
     comms = solver.places("comms")
     intra = [(dump, at, entry["members"]) for dump, at, entry in comms if not entry["inter"]]
-    numbers_by_way = {way: _process_numbers(intra, *way) for way in product(solver.room(COMM, "Q"), range(0, 64, WORD))}
+    ways = product(solver.possible_offsets(COMM, "Q"), range(0, 64, WORD))
+    numbers_by_way = {way: _process_numbers(intra, *way) for way in ways}
     good = [way for way, numbers in numbers_by_way.items() if numbers]
     if len(good) != 1:
         raise Unsolved(f"{COMM}.dev.vcrt: {len(good)} ways lead from ranks to processes: {good}")
@@ -225,7 +226,7 @@ def find_connections(solver: MpichLayoutSolver) -> None:
 
         return Observation("the processes of the own group", ranks, seen)
 
-    among = [offset for offset in solver.room(COMM, "Q") if offset != vcrt]
+    among = [offset for offset in solver.possible_offsets(COMM, "Q") if offset != vcrt]
     solver.solve(COMM, "dev.local_vcrt", [observation(*each) for each in groups], among)
     _find_processes(solver, numbers_by_way[vcrt, table])
 

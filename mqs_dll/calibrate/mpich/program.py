@@ -52,7 +52,7 @@ MANY_REQUESTS = 4500
 """More than fit into one block of any release's pool."""
 
 TAG_BYTES = 8
-"""Of the tag at the begin of each message."""
+"""Of the tag at the start of each message."""
 
 SURPRISES = {
     "eager": ("Isend", SMALL),
@@ -90,7 +90,7 @@ class MpichRank(CalibrationRank):
         anchor = find_symbols((MPICH,))[MPICH]
         self.truth |= {
             "library_file": str(self._library),
-            "library": min(mapping.begin for mapping in mappings("self") if mapping.path == str(self._library)),
+            "library": min(mapping.start for mapping in mappings("self") if mapping.path == str(self._library)),
             "variables": self._variables(),
             "status": [mpi.ffi.offsetof("MPI_Status", "MPI_SOURCE"), mpi.ffi.sizeof("MPI_Status")],
             "symbols": {MPICH: [anchor.address, anchor.size]},
@@ -244,7 +244,7 @@ class MpichRank(CalibrationRank):
         datatype = self.truth["datatypes"][which]
         buffer = self.allocate((partitions or 1) * count * datatype["extent"])
         kind = "receive" if "recv" in function.lower() else "send"
-        if kind == "send":  # what is in the message tells where a copy of it lies
+        if kind == "send":  # the message's content shows where a copy of it lies
             mpi.ffi.buffer(buffer)[:TAG_BYTES] = tag.to_bytes(TAG_BYTES, "little")
         arguments = [buffer, count, self.types[which], peer, tag, self.comms[comm]]
         if partitions:
@@ -296,7 +296,7 @@ class MpichRank(CalibrationRank):
         self.poll_for(SETTLED_SECONDS)
         self.meet("settled", self.poll)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Learn which operations are complete."""
         for entry, request in zip(self.truth["requests"], self.handles, strict=True):
             status = self.status_of(request) if entry["state"] == "pending" else None
@@ -330,7 +330,7 @@ class MpichRank(CalibrationRank):
         self.meet("asked for data")
         if sends:
             self.poll_for(SETTLED_SECONDS)
-        self.meet("sent what there is room for")
+        self.meet("sent what fits")
         if receives:
             self.poll_for(SETTLED_SECONDS)
 
@@ -340,9 +340,9 @@ class MpichRank(CalibrationRank):
         """Return the place of the library's variables: what its file backs, and the anonymous mapping behind (.bss)."""
         found: list[tuple[int, int]] = []
         for mapping in mappings("self"):
-            follows = bool(found) and mapping.path == "" and mapping.begin == found[-1][1]
+            follows = bool(found) and mapping.path == "" and mapping.start == found[-1][1]
             if mapping.writable and (mapping.path == str(self._library) or follows):
-                found.append((mapping.begin, mapping.end))
+                found.append((mapping.start, mapping.end))
         return found
 
     def write_all(self) -> None:
@@ -356,10 +356,10 @@ class MpichRank(CalibrationRank):
         self.truth["shared"] = [part[:2] for mapping in shared if mapping.writable for part in _touched(mapping)]
         self.truth["shared_files"] = [mapping.path for mapping in shared]
         header, variables = self.truth["library"], self._variables()
-        parts = [CopiedPart(header, header + PAGE, False), *(CopiedPart(begin, end, True) for begin, end in variables)]
+        parts = [CopiedPart(header, header + PAGE, False), *(CopiedPart(start, end, True) for start, end in variables)]
         for mapping in mapped:
             wanted = mapping.path in ("", "[heap]") or mapping.path.startswith(SHARED_MEMORY)
-            if wanted and mapping.writable and (mapping.begin, mapping.end) not in variables:
+            if wanted and mapping.writable and (mapping.start, mapping.end) not in variables:
                 parts += _touched(mapping)
         self.write(parts)
 
@@ -374,12 +374,12 @@ class MpichRank(CalibrationRank):
 def _touched(mapping: Mapping) -> Iterator[CopiedPart]:
     """Yield the parts of a mapping that were touched."""
     with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
-        entries = os.pread(file.fileno(), (mapping.end - mapping.begin) // PAGE * 8, mapping.begin // PAGE * 8)
+        entries = os.pread(file.fileno(), (mapping.end - mapping.start) // PAGE * 8, mapping.start // PAGE * 8)
     touched = [index for index, (entry,) in enumerate(struct.iter_unpack("<Q", entries)) if entry & TOUCHED]
     gaps = [(one, other) for one, other in pairwise(touched) if other - one - 1 > GAP]
     ends = [*touched[:1], *chain(*gaps), *touched[-1:]]  # the first and the last page of each part, in turn
     for first, last in zip(ends[::2], ends[1::2], strict=True):
-        yield CopiedPart(mapping.begin + first * PAGE, mapping.begin + (last + 1) * PAGE, True)
+        yield CopiedPart(mapping.start + first * PAGE, mapping.start + (last + 1) * PAGE, True)
 
 
 # ---------------------------------------------------------------- what is made
@@ -516,7 +516,7 @@ def plain(rank: MpichRank) -> None:
     talk_to_itself(rank)
     fill_the_pool(rank)
     rank.settle()
-    rank.look()
+    rank.poll()
     if rank.truth["mode"] == "plain":  # over a network a message doesn't come while its sender waits
         rank.stall()
     rank.write_all()

@@ -27,7 +27,7 @@ def posted(solver: MpichLayoutSolver, mode: str = "plain") -> list[Place]:
 
 
 def find_request(solver: MpichLayoutSolver) -> None:
-    """Find what tells a request's kind and whether it is complete."""
+    """Find what a request's kind is, and whether it is complete."""
     solver.inherit_head(REQUEST)
     everything = solver.requests()
     inactive = solver.requests(label="inactive")
@@ -49,7 +49,7 @@ def find_request(solver: MpichLayoutSolver) -> None:
 
 
 def _is_left(_: Dump, entry: dict[str, Any]) -> bool | None:
-    if entry["kind"] == "receive" and entry["label"] not in ("self", "stalled"):  # those are at what nobody looked at
+    if entry["kind"] == "receive" and entry["label"] not in ("self", "stalled"):  # those are at what nobody waited for
         return bool(entry["state"] == "pending")
     return False if entry["label"] == "inactive" else None
 
@@ -68,10 +68,10 @@ def find_status(solver: MpichLayoutSolver) -> None:
         MemberRow("status.MPI_TAG", "the tag of a message that came", lambda _, entry: entry["status"]["tag"]),
     )
     before, size = solver.dumps[0].truth["status"]  # as the MPI's own mpi.h has it
-    begin = solver.offset(REQUEST, "status.MPI_SOURCE") - before
+    start = solver.offset(REQUEST, "status.MPI_SOURCE") - before
     what = "the bytes of a message that came, within the status"
     count = MemberRow("status.count_lo", what, lambda _, entry: entry["status"]["bytes"])
-    solver.solve_members(REQUEST, received, count, among=range(begin, begin + size, 4))
+    solver.solve_members(REQUEST, received, count, among=range(start, start + size, 4))
     what = "whether it was cancelled, behind the low half of the count"
     cancelled = MemberRow("status.count_hi_and_cancelled", what, lambda _, entry: entry["state"] == "cancelled")
     requests = [*solver.requests(state="cancelled"), *received]
@@ -101,11 +101,11 @@ def find_links(solver: MpichLayoutSolver) -> None:
                 at for owner, at, _ in solver.requests(label=label, kind="receive") if owner is dump
             )
         ]
-        return solve_offset(f"{REQUEST}.next", links, solver.room(REQUEST, "Q"))
+        return solve_offset(f"{REQUEST}.next", links, solver.possible_offsets(REQUEST, "Q"))
 
     try:
         found = solved("posted", "self")
-    except Unsolved:  # a network keeps its receives to itself, but for those of a process from itself
+    except Unsolved:  # a network keeps its receives to itself, except those of a process from itself
         found = solved("self")
     of_device = solver.offsets[REQUEST].get("dev.match.parts.tag", found.offset) < found.offset
     solver.remember(REQUEST, "dev.next" if of_device else "next", found)
@@ -155,13 +155,13 @@ def unexpected(solver: MpichLayoutSolver, tag_at: int) -> list[Place]:
 
 
 def is_local(dump: Dump, entry: dict[str, Any]) -> bool | None:
-    """Tell whether the peer of an operation is on the same node in the run with several, None of any peer."""
+    """Return whether the peer of an operation is on the same node in the run with several, None of any peer."""
     return None if entry["peer"] < 0 else is_near(dump, comm_of(dump, entry["comm"])["peers"][entry["peer"]])
 
 
 def find_locality(solver: MpichLayoutSolver) -> None:
     """Find whether a message stays within a node, and the other half of a receive from anywhere."""
-    partitioned = [each for each in solver.requests() if each[2]["partitions"]]  # they tell it from a message's type
+    partitioned = [each for each in solver.requests() if each[2]["partitions"]]  # unlike a message's type
     what = "whether the peer is on the same node"
     local = MemberRow("dev.is_local", what, lambda dump, entry: bool(entry["partitions"]) or is_local(dump, entry))
     solver.optionally(REQUEST, [*posted(solver, "cliques"), *partitioned], local)

@@ -30,7 +30,7 @@ void makecontext(void *, void *, int, ...);
 def call_on_stack(stack: int, function: Any, *arguments: int) -> None:
     """Call a C function with numbers and addresses, on STACK_BYTES of its own: what it leaves there stays.
 
-    The members of ucontext_t are those of glibc on x86_64 and aarch64: flags, link, then the stack's begin, flags, size
+    The members of ucontext_t are those of glibc on x86_64 and aarch64: flags, link, then the stack's start, flags, size
     (sys/ucontext.h); its makecontext takes words for ints there.
     """
     libc = _LIBC.dlopen(None)
@@ -46,7 +46,7 @@ def call_on_stack(stack: int, function: Any, *arguments: int) -> None:
 
 
 def call_in_thread(function: Any, *arguments: Any) -> None:
-    """Call a C function in a thread; where it falls over, the thread sleeps for ever and the process goes on."""
+    """Call a C function in a thread; where it falls over, the thread sleeps forever and the process goes on."""
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
     libc.signal.restype = ctypes.c_void_p

@@ -46,12 +46,12 @@ def messages(solver: OpenMpiLayoutSolver, kind: str = "", *, heavy: bool | None 
 
 
 def is_heavy(request: Entry) -> bool:
-    """Tell whether a request keeps its arguments: those that are started again, or sent from a copy."""
+    """Return whether a request keeps its arguments: those that are started again, or sent from a copy."""
     return bool(request["persistent"]) or request["mode"] == "buffered"
 
 
 def _is_delivered(_: Dump, request: Entry) -> bool | None:
-    """Tell whether the transport is done; libfabric may have taken over what isn't sure to wait for its receiver."""
+    """Return whether the transport is done; libfabric may have taken over what isn't sure to wait for its receiver."""
     known = request["state"] in ("pending", "complete") and not is_heavy(request)
     return request["state"] == "complete" if known and request["mode"] in ("", "synchronous") else None
 
@@ -110,8 +110,8 @@ def _packs(solver: OpenMpiLayoutSolver) -> Iterator[Place]:
     for dump in solver.all_dumps:
         convertors = solver.instances(dump, CONVERTOR)
         for pack in dump.of("packs"):
-            begin, size = pack["stack"]
-            for address in (each for each in convertors if begin <= each < begin + size):
+            start, size = pack["stack"]
+            for address in (each for each in convertors if start <= each < start + size):
                 if solver.member(dump, address, CONVERTOR, "count") == pack["count"]:
                     yield dump, address, pack
 
@@ -136,7 +136,7 @@ def _tag(_: Dump, request: Entry) -> int | None:
 
 
 def find_ofi_request(solver: OpenMpiLayoutSolver) -> None:
-    """Find what mtl/ofi keeps of a receive, counted from where pml/cm lets it begin."""
+    """Find what mtl/ofi keeps of a receive, counted from where pml/cm lets it start."""
     base, convertor = solver.offset(THIN_RECV, "req_mtl"), solver.offset(REQUEST, "req_convertor")
     receives = within(messages(solver, "receive", heavy=False), base)
     words = range(0, OFI_REQUEST_BYTES, WORD)
@@ -200,14 +200,14 @@ def find_ofi_module(solver: OpenMpiLayoutSolver) -> None:
     for dump in solver.cm_dumps:
         comm, source = _shifts(solver, dump)
         symbol, largest_tag = dump.symbols["ompi_mtl_ofi"], int(dump.truth["largest_tag"])
-        told = {
+        known = {
             "no source": not source,
             "tag": largest_tag.bit_length() + 1 if source else None,
             "source": comm - source if source else 0,
             "contexts": int(dump.truth["contexts"]).bit_length(),
             "anywhere": ANY_ADDRESS,
         }
-        modules.append((dump, symbol.address, told))
+        modules.append((dump, symbol.address, known))
         solver.sizes[OFI_MODULE] = symbol.size
     solver.solve_members(
         OFI_MODULE,
@@ -229,7 +229,7 @@ def find_endpoint(solver: OpenMpiLayoutSolver) -> None:
     ]
     what = "an endpoint of mtl/ofi"
     endpoints = [solver.points_at(what, dump, proc, OFI_ENDPOINT, proc) for dump, proc, _ in addresses]
-    slots = solver.room(PROC, "Q")
+    slots = solver.possible_offsets(PROC, "Q")
     slot = solve_offset(f"{PROC}: the slot of mtl/ofi", endpoints, slots).offset
     procs = [(dump, solver.process(dump, rank)) for dump in solver.dumps for rank in range(dump.truth["ranks"])]
     what = "an endpoint of pml/ob1 in the first slot"

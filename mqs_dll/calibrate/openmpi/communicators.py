@@ -45,7 +45,7 @@ def _info(solver: OpenMpiLayoutSolver, dump: Dump, address: int, comm: Entry) ->
 
 
 def _mentions(dump: Dump, item: int) -> bool:
-    """Tell whether an entry has the key in itself, or in what it points at."""
+    """Return whether an entry has the key in itself, or in what it points at."""
     for place in (item, *dump.words(item, INFO_BYTES // WORD)):
         with suppress(UnreadableError):
             if INFO_KEY in dump.read(place, INFO_BYTES):
@@ -88,7 +88,7 @@ def find_communicator(solver: OpenMpiLayoutSolver) -> None:
     name = MemberRow(
         "c_name",
         "the name of a communicator",
-        lambda _, comm: comm["name"] if comm["named"] else None,  # another may have one that MPI doesn't tell
+        lambda _, comm: comm["name"] if comm["named"] else None,  # another may have one that MPI doesn't return
         seen=text_behind if later else None,
     )
     solver.solve_members(COMM, comms, *COMMUNICATOR_ROWS, name)
@@ -98,10 +98,10 @@ def find_communicator(solver: OpenMpiLayoutSolver) -> None:
         lambda dump, comm: solver.slots(dump)[comm["address"]],
         seen=lambda _, dump, at, __: dump.scalar(at, "I"),
     )
-    solver.solve_members(COMM, comms, index, among=solver.room(COMM, "I"))
+    solver.solve_members(COMM, comms, index, among=solver.possible_offsets(COMM, "I"))
     if later:
         at = solver.offset(COMM, "c_index")
-        others = [each for each in solver.room(COMM, "Q") if each + EXTENDED_ID_BYTES <= at or each > at]
+        others = [each for each in solver.possible_offsets(COMM, "Q") if each + EXTENDED_ID_BYTES <= at or each > at]
         extended = MemberRow(
             "c_contextid",
             "0 and the slot; of one that was made from a session the key in the hash table of communicators",
@@ -180,7 +180,7 @@ def find_group(solver: OpenMpiLayoutSolver) -> None:
     solver.solve_members(GROUP, [*sparse, *(each for each in groups if each[2]["predefined"])], parent)
     what = "first, step and last of a strided group, the bits of another one's members in its parent"
     data = MemberRow("sparse_data", what, _members_of, seen=_sparse_data)
-    solver.solve_members(GROUP, sparse, data, among=solver.room(GROUP, "Q"))
+    solver.solve_members(GROUP, sparse, data, among=solver.possible_offsets(GROUP, "Q"))
 
 
 def _own_process(_: OpenMpiLayoutSolver, dump: Dump, address: int, group: Entry) -> Hashable:

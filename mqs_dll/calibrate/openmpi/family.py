@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mqs_dll.calibrate import launch
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.family import Family, Observed, SolvedLayouts, Tell
+from mqs_dll.calibrate.family import Family, Observed, Report, SolvedLayouts
 from mqs_dll.calibrate.launch import Installation, Run
 from mqs_dll.calibrate.openmpi import cm, communicators, matching, objects, opal, requests
 from mqs_dll.calibrate.openmpi.identity import subject_of
@@ -124,7 +124,7 @@ OTHER_SYMBOLS = (
 
 
 def wanted_symbols() -> list[str]:
-    """Return the names of the symbols that the program looks for."""
+    """Return the names of the symbols that the program searches for."""
     structs = {*wanted_members(ALL_VIEWS), *opal.PARENTS, *opal.PARENTS.values(), "opal_convertor_t", "opal_info_t"}
     structs |= {"opal_mutex_t", "ompi_message_t"}
     return sorted({*(f"{struct}_class" for struct in structs), *OTHER_SYMBOLS})
@@ -139,9 +139,9 @@ class OpenMpiFamily(Family):
     launcher_says = r"OpenRTE|Open MPI|PRTE|open-mpi\.org"
     fabrics = FABRICS
 
-    def observe(self, mpi: Installation, directory: Path, tell: Tell) -> Observed:
+    def observe(self, mpi: Installation, directory: Path, report: Report) -> Observed:
         """Run the program in each way."""
-        return Observed(*launch.run_all(mpi, "mqs_dll.calibrate.openmpi.program", RUNS, directory, tell))
+        return Observed(*launch.run_all(mpi, "mqs_dll.calibrate.openmpi.program", RUNS, directory, report))
 
     def solve(self, dumps: Sequence[Dump]) -> SolvedLayouts:
         """Find the members of Open MPI's structs, each step from those before it."""

@@ -46,7 +46,7 @@ class OpenMpiLayoutSolver(LayoutSolver):
         """Return the objects that the truth has of a kind: process, address and entry."""
         return [(dump, entry["address"], entry) for dump, entry in self.each(kind, **where)]
 
-    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> list[int]:
+    def possible_offsets(self, struct: str, code: str, places: Sequence[Place] = ()) -> list[int]:
         """Return the offsets of a class's own members: behind those of its parent, and not inside an embedded object.
 
         An embedded object is recognised by its descriptor's address, at the same offset in all of ``places``; a member
@@ -54,12 +54,12 @@ class OpenMpiLayoutSolver(LayoutSolver):
         """
         step = WORD if code == INSIDE else SIZES.get(code, 1)
         parent = self.parents.get(struct)
-        begin, end = self.size(parent) if parent else 0, self.size(struct)
+        start, end = self.size(parent) if parent else 0, self.size(struct)
         if places and struct not in self._embedded:
-            self._embedded[struct] = [*self._find_embedded(range(begin, end - WORD + 1, WORD), places)]
+            self._embedded[struct] = [*self._find_embedded(range(start, end - WORD + 1, WORD), places)]
         embedded = () if code == INSIDE else self._embedded.get(struct, ())
         taken = {at for offset, size in embedded for at in range(offset, offset + size)}
-        return [offset for offset in range(begin, end - step + 1, step) if offset not in taken]
+        return [offset for offset in range(start, end - step + 1, step) if offset not in taken]
 
     def _find_embedded(self, offsets: range, places: Sequence[Place]) -> Iterator[tuple[int, int]]:
         """Yield offset and size of each object that lies inside all instances of a class."""

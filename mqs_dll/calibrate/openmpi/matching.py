@@ -120,7 +120,7 @@ def fragments(solver: OpenMpiLayoutSolver) -> list[Place]:
 def find_fragment(solver: OpenMpiLayoutSolver) -> None:
     """Find where a message and its header lie."""
     frags = fragments(solver)
-    words = solver.room(FRAG, "Q")
+    words = solver.possible_offsets(FRAG, "Q")
     eager = [frag for frag in frags if not frag[2]["rendezvous"]]
     what = "a pointer to header and bytes of a message, and their length"
     solver.solve_members(FRAG, eager, MemberRow("segments", what, "bytes", seen=_segment), among=words)
@@ -154,11 +154,11 @@ def _unused(solver: OpenMpiLayoutSolver) -> Iterator[Place]:
 def _segment(_: OpenMpiLayoutSolver, dump: Dump, address: int, message: Entry) -> Hashable:
     """See a pointer and a length of bytes that end with the message's, which is its tag and then 1, 2, 3, ..."""
     size = message["bytes"]
-    begin, header = dump.word(address), dump.word(address + WORD) - size
+    start, header = dump.word(address), dump.word(address + WORD) - size
     if not 0 < header < MAX_HEADER_SIZE:
         return None
     payload = bytes((message["tag"], *range(1, min(size, 256))))
-    return size if dump.read(begin + header, len(payload)) == payload else None
+    return size if dump.read(start + header, len(payload)) == payload else None
 
 
 def _find_header(solver: OpenMpiLayoutSolver, headers: list[Place], header_bytes: int) -> None:
@@ -183,9 +183,9 @@ def _find_header(solver: OpenMpiLayoutSolver, headers: list[Place], header_bytes
         what = f"headers of {header_bytes} bytes come, and hdr_seq ends at {end}"
         solver.remember(HEADER, "hdr_padding", Solved(end, what))
     announced = [each for each in headers if each[2]["rendezvous"]]
-    begin = -(-header_bytes // WORD) * WORD
+    start = -(-header_bytes // WORD) * WORD
     length = MemberRow("hdr_msg_length", "the length that a rendezvous announces", "bytes")
-    solver.solve_members(RENDEZVOUS, announced, length, among=range(begin, begin + 4 * WORD, WORD))
+    solver.solve_members(RENDEZVOUS, announced, length, among=range(start, start + 4 * WORD, WORD))
 
 
 # ---------------------------------------------------------------- messages that can't be matched
@@ -211,7 +211,7 @@ def find_early(solver: OpenMpiLayoutSolver) -> None:
     plain = solver.dumps[0]
     others: list[Place] = [(plain, ob1_proc(solver, plain, *peer), {"tags": []}) for peer in arrivals(plain)]
     ring = MemberRow("frags_cant_match", "a message that came early", lambda _, peer: bool(peer["tags"]), seen=is_early)
-    solver.solve_members(PROC, [*early, *others], ring, among=solver.room(PROC, "Q"))
+    solver.solve_members(PROC, [*early, *others], ring, among=solver.possible_offsets(PROC, "Q"))
     at = solver.offset(PROC, "frags_cant_match")
     ranges = [each for dump, proc, _ in early for each in _runs(solver, dump, dump.word(proc + at), tag)]
     solver.solve(FRAG, "range", ranges)

@@ -27,7 +27,7 @@ OBJECTS = {
     "mca_pml_base_recv_requests": "opal_free_list_t",
     "ompi_request_empty": "ompi_request_t",
 }
-"""Exported objects and their classes: the linker's symbol table tells the size of each."""
+"""Exported objects and their classes: the linker's symbol table has the size of each."""
 
 HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_t", "windows": "ompi_win_t"}
 MAX_HEADER_SIZE = 512
@@ -142,11 +142,11 @@ def find_pointer_array(solver: OpenMpiLayoutSolver) -> None:
     solver.solve_members(
         struct, tables, MemberRow("addr", what, lambda _, each: tuple(each["slots"].values()), seen=_in_slots)
     )
-    blocks = [(dump, at, {"begin": solver.member(dump, at, struct, "addr")}) for dump, at, _ in tables]
+    blocks = [(dump, at, {"start": solver.member(dump, at, struct, "addr")}) for dump, at, _ in tables]
     what = "the pointers that fit into the memory allocated for them"
     solver.solve_members(struct, blocks, MemberRow("size", what, _usable, seen=_allocated_for))
     free = [
-        (dump, at, dump.words(block["begin"], solver.member(dump, at, struct, "size", "i")).count(0))
+        (dump, at, dump.words(block["start"], solver.member(dump, at, struct, "size", "i")).count(0))
         for dump, at, block in blocks
     ]
     solver.solve_number(struct, "number_free", "the number of empty slots", free)
@@ -159,7 +159,7 @@ def _in_slots(_: OpenMpiLayoutSolver, dump: Dump, address: int, table: Entry) ->
 
 def _usable(dump: Dump, block: Entry) -> int:
     """Return the bytes of the allocator's block, by glibc's word before it."""
-    return (dump.word(block["begin"] - WORD) & ~7) - WORD
+    return (dump.word(block["start"] - WORD) & ~7) - WORD
 
 
 def _allocated_for(_: OpenMpiLayoutSolver, dump: Dump, address: int, block: Entry) -> Hashable:

@@ -37,7 +37,7 @@ ATTACHED_BYTES = 4 << 20
 MAX_TAG = 32767
 PML = "OMPI_MCA_pml"
 CONTEXTS = "OMPI_MCA_mtl_ofi_num_ctxts"
-"""What mpiexec was told with --mca."""
+"""What mpiexec got with --mca."""
 
 TAG_UB = 0
 """MPI_TAG_UB (mpi.h, the same in 4.1 and 5.0)."""
@@ -193,7 +193,7 @@ class OpenMpiRank(CalibrationRank):
     # ------------------------------------------------------------ datatypes, error handlers, windows
 
     def make_datatypes(self) -> None:
-        """Make datatypes: named and not, committed and not, and two that don't begin at their buffer."""
+        """Make datatypes: named and not, committed and not, and two that don't start at their buffer."""
         mpi = self.mpi
         for predefined in (mpi.INT, mpi.DOUBLE, mpi.CHAR, mpi.BYTE):
             self._tell_type(predefined, predefined=1)
@@ -452,18 +452,18 @@ class OpenMpiRank(CalibrationRank):
         self.poll_for(0.5)
 
     def begin_transfers(self, label: str) -> None:
-        """Begin transfers that can't end: each rank in turn looks once, matches what was announced, and goes quiet."""
+        """Start transfers that can't end: each rank in turn polls once, matches what was announced, and goes quiet."""
         column = self.types["column"]
         received = self._post("Irecv", label, self.mpi.ANY_SOURCE, 70, 1, column)
         self.meet("ready")
         sent = self._post("Isend", label, self.next, 70, 1, column)
-        if self.rank == self.ranks - 1:  # it looks last, and finds the answer to its own message
+        if self.rank == self.ranks - 1:  # it polls last, and finds the answer to its own message
             sent["state"] = "in progress"
         self.meet("announced")
         for turn in range(self.ranks):
             if turn == self.rank:
                 self.poll_for(0.3)
-            self.meet(f"looked.{turn}")
+            self.meet(f"polled.{turn}")
         received |= {"state": "in progress", "transferred": 4 * LARGE_ROWS}
 
     def overtake(self, label: str) -> None:
@@ -520,9 +520,9 @@ class OpenMpiRank(CalibrationRank):
         objects = {symbol.path for symbol in symbols.values()}
         private = (each for each in mappings("self") if each.readable and not each.permissions.endswith("s"))
         self.write(
-            CopiedPart(each.begin, each.end, each.writable)
+            CopiedPart(each.start, each.end, each.writable)
             for each in private
-            if each.end - each.begin <= MAX_REGION_SIZE and (each.writable or each.path in objects)
+            if each.end - each.start <= MAX_REGION_SIZE and (each.writable or each.path in objects)
         )
 
 

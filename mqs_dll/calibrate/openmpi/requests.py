@@ -63,18 +63,18 @@ def find_request(solver: OpenMpiLayoutSolver) -> None:
         if member != "size":
             solver.remember(status, member, Solved(offset, "offsetof in the MPI's own mpi.h"))
     what = "source, tag and length as MPI_Request_get_status gives them"
-    told = MemberRow("req_status", what, lambda _, each: tuple(each["status"][key] for *_, key in STATUS), seen=_status)
-    solver.solve_members(struct, live(solver.dumps, "receive", "complete"), told)
+    row = MemberRow("req_status", what, lambda _, each: tuple(each["status"][key] for *_, key in STATUS), seen=_status)
+    solver.solve_members(struct, live(solver.dumps, "receive", "complete"), row)
 
 
 # ---------------------------------------------------------------- messages of the pml base
 
 
 def _is_delivered(dump: Dump, request: Entry) -> bool | None:
-    """Tell whether the transport is done; a buffered send is complete for the program long before."""
+    """Return whether the transport is done; a buffered send is complete for the program long before."""
     mode = request["mode"]
     if request["kind"] == "send" and request["state"] == "complete" and mode not in ("synchronous", "buffered"):
-        return None  # eager: the transport may not have told yet
+        return None  # eager: the transport may not have reported it yet
     return _is_complete(dump, request) and mode != "buffered"
 
 

@@ -2,10 +2,10 @@
 
 It asks the library side and the debugger side alike, so it composes both.
 
-- ``command``: its arguments; here a reader begins
+- ``command``: its arguments; start reading here
 - ``diagnosis``: what was found out, as records
-- ``process``: looks at a live process
-- ``library``: looks at a file, where nothing runs or stops
-- ``advice``: finds what would mend what they lack
+- ``process``: examines a live process
+- ``library``: examines a file, where nothing runs or stops
+- ``advice``: finds the remedies for what they lack
 - ``report``: text and JSON
 """

@@ -1,10 +1,10 @@
-"""From what was found to words: which rung of the ladder a layout came from, and what would mend what is missing."""
+"""Describes what was found: which source a layout came from, and the remedy for what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mqs_dll.commands.doctor.diagnosis import Capability, Mend, Rung
+from mqs_dll.commands.doctor.diagnosis import Capability, Remedy, Rung
 from mqs_dll.contract.abi import LayoutOrigin, ProfileFacts
 from mqs_dll.job.shared import grouped
 
@@ -40,13 +40,13 @@ def _nearness(profile: ProfileFacts) -> str:
     return "this release, but from another build" if profile.of_release else "another build of its family"
 
 
-def mends(
+def remedies(
     parts: Iterable[Capability],
     profile: ProfileFacts | None,
     refused_profiles: Iterable[str],
     calibrate: str,
     no_layout: bool,
-) -> tuple[Mend, ...]:
+) -> tuple[Remedy, ...]:
     """Return what a user can do, what helps most first.
 
     Args:
@@ -58,24 +58,24 @@ def mends(
     """
     found = []
     if no_layout:
-        found.append(Mend(calibrate, "no layout that libmqs has fits this MPI"))
-    found += _ways_out(parts)
+        found.append(Remedy(calibrate, "no layout that libmqs has fits this MPI"))
+    found += _remedies(parts)
     if profile is not None and not profile.of_build:
         near = _nearness(profile)
         found.append(
-            Mend(calibrate, f"profile {profile.name} was made from {near}; one of exactly this build is surer")
+            Remedy(calibrate, f"profile {profile.name} was made from {near}; one of exactly this build is surer")
         )
-    found += [Mend("remove the file, or make it again with `mqs calibrate`", reason) for reason in refused_profiles]
+    found += [Remedy("remove the file, or make it again with `mqs calibrate`", reason) for reason in refused_profiles]
     return tuple(found)
 
 
-def _ways_out(parts: Iterable[Capability]) -> Iterator[Mend]:
+def _remedies(parts: Iterable[Capability]) -> Iterator[Remedy]:
     helped: dict[str, list[str]] = {}
     for part in parts:
         for obstacle in part.obstacles:
-            names = helped.setdefault(obstacle.way_out, [])
+            names = helped.setdefault(obstacle.remedy, [])
             if part.name not in names:
                 names.append(part.name)
-    for way_out, names in helped.items():
-        if way_out:
-            yield Mend(way_out, f"for {', '.join(names)}")
+    for remedy, names in helped.items():
+        if remedy:
+            yield Remedy(remedy, f"for {', '.join(names)}")

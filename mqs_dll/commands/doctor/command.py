@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         EXIT_PARTLY when a part can't be seen, EXIT_NOTHING when no layout fits.
 
     Raises:
-        MqsError: it is no MPI that can be looked at.
+        MqsError: it is no MPI that can be examined.
     """
     from mqs_dll.commands.doctor.diagnosis import Visibility
 
@@ -72,7 +72,7 @@ def diagnose(where: int | str, seconds: float) -> Diagnosis:
         seconds: for which the process may stand.
 
     Raises:
-        MqsError: it is no MPI that can be looked at.
+        MqsError: it is no MPI that can be examined.
     """
     if isinstance(where, str):
         from mqs_dll.commands.doctor import library

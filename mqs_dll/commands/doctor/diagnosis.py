@@ -26,12 +26,12 @@ class ProcessFacts(NamedTuple):
     """Its name, as the kernel has it."""
     global_rank: int | None
     """The rank in MPI_COMM_WORLD, None when it can't be known."""
-    pause: float | None
+    stop_time: float | None
     """Seconds for which it stood still; None when it was not stopped."""
 
 
 class FileFacts(NamedTuple):
-    """Which file it is, where no process was looked at."""
+    """Which file it is, where no process was read."""
 
     path: str
     stripped: bool
@@ -51,7 +51,7 @@ class Limitation(NamedTuple):
     """Why something can't be seen, or not wholly, on some communicators."""
 
     reason: str
-    way_out: str
+    remedy: str
     """What would make it visible; empty where nothing would."""
     communicators: tuple[bytes, ...]
     """Their names."""
@@ -65,7 +65,7 @@ class Capability(NamedTuple):
     obstacles: tuple[Limitation, ...]
 
 
-class Mend(NamedTuple):
+class Remedy(NamedTuple):
     """What a user can do."""
 
     what: str
@@ -79,10 +79,10 @@ class Diagnosis(NamedTuple):
     verdict: Visibility
     mpi: MpiFacts
     library: str | None
-    """The file of the MPI's library; None where it can't be told."""
+    """The file of the MPI's library; None where it can't be determined."""
     refused_profiles: tuple[str, ...]
     """Sentences: which of the user's files are no profiles, and why."""
-    mends: tuple[Mend, ...]
+    remedies: tuple[Remedy, ...]
     process: ProcessFacts | None = None
     file: FileFacts | None = None
     rungs: tuple[Rung, ...] = ()
@@ -93,4 +93,4 @@ class Diagnosis(NamedTuple):
     refusals: tuple[str, ...] = ()
     """Sentences: which near profiles were refused, and why."""
     parts: tuple[Capability, ...] | None = None
-    """None where they were not looked at."""
+    """None where they were not examined."""

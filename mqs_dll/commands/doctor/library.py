@@ -42,14 +42,14 @@ def diagnose(path: Path) -> Diagnosis:
         checks=recognition.checks,
         refusals=recognition.refusals,
         refused_profiles=refused,
-        mends=advice.mends((), profile, refused, calibrate, no_layout=not recognition.complete),
+        remedies=advice.remedies((), profile, refused, calibrate, no_layout=not recognition.complete),
     )
 
 
 def _nothing_fits(file: FileFacts) -> str:
     if not file.debug_files:
         return "there is no debug information, and no profile fits"
-    return "no profile fits, and debug information here tells a part only; a process, with plugins, may have the rest"
+    return "no profile fits, and debug information here has only a part; a process, with plugins, may have the rest"
 
 
 def _calibrate(path: Path) -> str:

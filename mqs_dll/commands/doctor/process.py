@@ -64,7 +64,7 @@ def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
     calibrate = _calibrate(snapshot.pid, library)
     return Diagnosis(
         verdict=Visibility.PARTLY if any(part.obstacles for part in parts) else Visibility.WHOLE,
-        process=ProcessFacts(snapshot.pid, snapshot.program, snapshot.global_rank, snapshot.pause),
+        process=ProcessFacts(snapshot.pid, snapshot.program, snapshot.global_rank, snapshot.stop_time),
         mpi=core.mpi,
         library=library,
         rungs=advice.rungs(origins, core.mpi.profile),
@@ -72,12 +72,12 @@ def _of_snapshot(snapshot: Snapshot) -> Diagnosis:
         refusals=core.refusals or (),
         parts=parts,
         refused_profiles=refused,
-        mends=advice.mends(parts, advice.used(origins, core.mpi.profile), refused, calibrate, no_layout=False),
+        remedies=advice.remedies(parts, advice.used(origins, core.mpi.profile), refused, calibrate, no_layout=False),
     )
 
 
 def _without_layout(process: LiveProcess, error: LayoutError) -> Diagnosis:
-    """Say what can be told all the same: the library's constants don't move, so the process need not be stopped."""
+    """Return what is known all the same, without a stop: the library's constants don't move."""
     session = Library().setup_image(process.image).setup_process(process)
     try:
         recognition = session.recognise()
@@ -92,7 +92,7 @@ def _without_layout(process: LiveProcess, error: LayoutError) -> Diagnosis:
         library=library,
         no_layout=str(error),
         refused_profiles=refused,
-        mends=advice.mends((), None, refused, _calibrate(process.pid, library), no_layout=True),
+        remedies=advice.remedies((), None, refused, _calibrate(process.pid, library), no_layout=True),
     )
 
 
@@ -122,7 +122,7 @@ def _in_the_way(communicator: CommunicatorSnapshot, queue: Queue) -> Hidden | No
         if each.queue is queue and each.hidden is not None:
             return each.hidden
         if each.queue is queue and each.broken is not None:
-            return Hidden(f"the list breaks off: {each.broken}", each.way_out)
+            return Hidden(f"the list breaks off: {each.broken}", each.remedy)
     return None
 
 
@@ -145,4 +145,4 @@ def _part(name: str, snapshot: Snapshot, in_the_way: Callable[[CommunicatorSnaps
 
 def _obstacles(found: dict[Hidden, list[bytes]]) -> Iterator[Limitation]:
     for hidden, names in found.items():
-        yield Limitation(hidden.reason, hidden.way_out, tuple(names))
+        yield Limitation(hidden.reason, hidden.remedy, tuple(names))

@@ -1,4 +1,4 @@
-"""A Diagnosis for people, as a renderable of rich, and for machines, as doctor-schema-1.json has it."""
+"""A Diagnosis for people, as a renderable of rich, and for machines, as doctor-schema-2.json has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqs_dll.contract.abi import MpiFacts
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.report.fields import text_for_json
 
-SCHEMA = "mqs-doctor/1"
+SCHEMA = "mqs-doctor/2"
 """Changes with every change that could break a reader; additions don't."""
 
 _MAX_NAMES = 3
@@ -28,7 +28,7 @@ _MAX_NAMES = 3
 def render(diagnosis: Diagnosis) -> RenderableType:
     """Return everything in a diagnosis, ready for Console.print."""
     return Group(
-        *_heading(diagnosis), *_verdict(diagnosis), *_layouts(diagnosis), *_parts(diagnosis), *_mends(diagnosis)
+        *_heading(diagnosis), *_verdict(diagnosis), *_layouts(diagnosis), *_parts(diagnosis), *_remedies(diagnosis)
     )
 
 
@@ -46,8 +46,8 @@ def _process_title(process: ProcessFacts) -> str:
     title = f"Process {process.pid} ({visible(process.program)})"
     if process.global_rank is not None:
         title += f", rank {process.global_rank} of MPI_COMM_WORLD"
-    if process.pause is not None:
-        title += f", stopped for {process.pause * 1000:.1f} ms"
+    if process.stop_time is not None:
+        title += f", stopped for {process.stop_time * 1000:.1f} ms"
     return title
 
 
@@ -67,7 +67,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     if diagnosis.no_layout is not None:
         yield Text(f"Nothing can be shown: {visible(diagnosis.no_layout)}", style="red")
     elif diagnosis.parts is None:
-        yield Text("libmqs has layouts for it; what can be seen, a running process tells: mqs doctor PID")
+        yield Text("libmqs has layouts for it; a running process shows what can be seen: mqs doctor PID")
     elif diagnosis.verdict is Visibility.WHOLE:
         yield Text("All queues of all communicators can be seen.", style="green")
     else:
@@ -108,12 +108,12 @@ def _count(communicators: int) -> str:
     return "1 communicator" if communicators == 1 else f"{communicators} communicators"
 
 
-def _mends(diagnosis: Diagnosis) -> Iterator[RenderableType]:
+def _remedies(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     yield _title("What to do")
-    for mend in diagnosis.mends:
-        yield _line(visible(mend.what), "cyan")
-        yield _line(f"  {visible(mend.why)}")
-    if not diagnosis.mends:
+    for remedy in diagnosis.remedies:
+        yield _line(visible(remedy.what), "cyan")
+        yield _line(f"  {visible(remedy.why)}")
+    if not diagnosis.remedies:
         nothing = "nothing is known that would show more" if diagnosis.verdict is Visibility.PARTLY else "nothing"
         yield _line(nothing, "dim")
 
@@ -155,7 +155,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "refusals": diagnosis.refusals,
         "communicators": None if diagnosis.parts is None else {part.name: _part_json(part) for part in diagnosis.parts},
         "refused_profiles": diagnosis.refused_profiles,
-        "mends": [mend._asdict() for mend in diagnosis.mends],
+        "remedies": [remedy._asdict() for remedy in diagnosis.remedies],
     }
     readable: dict[str, Any] = _readable(document)
     return readable
@@ -188,4 +188,4 @@ def _part_json(part: Capability) -> dict[str, Any]:
 
 def _obstacle(obstacle: Limitation) -> dict[str, Any]:
     names = [name.decode("utf-8", "replace") for name in obstacle.communicators]
-    return {"reason": obstacle.reason, "way_out": obstacle.way_out, "communicators": names}
+    return {"reason": obstacle.reason, "remedy": obstacle.remedy, "communicators": names}

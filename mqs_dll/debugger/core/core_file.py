@@ -40,11 +40,11 @@ _COMPRESSED = {
 
 
 class _CoreSegment(NamedTuple):
-    begin: int
+    start: int
     size: int
     """Bytes that the core holds, or should hold: a core that was cut off has less."""
     offset: int
-    """Where they begin in the core file."""
+    """Where they start in the core file."""
 
 
 class CoreFile:
@@ -92,12 +92,12 @@ class CoreFile:
     def first_page(self, mapping: MappedFile) -> bytes | None:
         """Return the first bytes of a mapping, None where the core doesn't hold all of them."""
         try:
-            return self.fetch(mapping.begin, _FIRST_PAGE)
+            return self.fetch(mapping.start, _FIRST_PAGE)
         except TargetReadError:
             return None
 
     def held_after(self, address: int) -> int | None:
-        """Return where, beyond an address, the next memory begins that the core holds; None where none does."""
+        """Return where, beyond an address, the next memory starts that the core holds; None where none does."""
         place = bisect_right(self._begins, address)
         return self._begins[place] if place < len(self._begins) else None
 
@@ -110,7 +110,7 @@ class CoreFile:
         segment = self._segment_at(address)
         if segment is None:
             return None
-        within = address - segment.begin
+        within = address - segment.start
         wanted = min(size, segment.size - within)
         data = self._read(segment.offset + within, wanted)
         if len(data) < wanted:
@@ -148,12 +148,12 @@ class CoreFile:
             for each in headers
             if each.kind == elf.LOAD and each.file_size
         )
-        self._begins = [segment.begin for segment in self._segments]
+        self._begins = [segment.start for segment in self._segments]
         self._measure()
         self._notes = notes.parse(self._note_segments(headers))
         if not self._notes.auxiliary:
             lost = f": {self.loss()}" if self.missing else ""
-            raise CoreError(f"{self.path} doesn't tell what program it is of{lost}")
+            raise CoreError(f"{self.path} doesn't show what program it is of{lost}")
         self._tell(self._notes)
 
     def _note_segments(self, headers: Iterable[elf.Segment]) -> Iterator[bytes]:
@@ -171,14 +171,14 @@ class CoreFile:
         """The process's name, as the kernel had it: 15 bytes at most."""
         self.mappings = known.mappings
         """The files that it had in its memory, by address."""
-        self._mapping_begins = [mapping.begin for mapping in known.mappings]
+        self._mapping_begins = [mapping.start for mapping in known.mappings]
         stack = self._stack()
-        begin, end = known.auxiliary[_AT_RANDOM], known.auxiliary.get(_AT_PROGRAM_NAME, 0)
-        arguments, environment = start.find(self.fetch, stack.begin, begin, end, known.vector)
+        first, end = known.auxiliary[_AT_RANDOM], known.auxiliary.get(_AT_PROGRAM_NAME, 0)
+        arguments, environment = start.find(self.fetch, stack.start, first, end, known.vector)
         self.arguments = arguments or known.arguments
-        """Those of the program, its name first; where the stack doesn't tell, the words of their first 79 bytes."""
+        """Those of the program, its name first; where the stack lacks them, the words of their first 79 bytes."""
         self.environment = environment
-        """The variables that it was started with; none where the stack doesn't tell."""
+        """The variables that it was started with; none where the stack doesn't have them."""
 
     def _program_headers(self) -> list[elf.Segment]:
         header = self._header(self._read(0, elf.HEADER_SIZE))
@@ -195,17 +195,17 @@ class CoreFile:
             raise CoreError(f"{self.path} was cut off within the list of what it holds")
         return segments
 
-    def _header(self, begin: bytes) -> elf.Header:
+    def _header(self, first: bytes) -> elf.Header:
         for magic, command in _COMPRESSED.items():
-            if begin.startswith(magic):
+            if first.startswith(magic):
                 raise NotCoreError(f"{self.path} is compressed: decompress it first, with `{command}`")
-        if not begin:
+        if not first:
             raise CoreError(f"{self.path} is empty")
-        if not begin.startswith(elf.MAGIC):
+        if not first.startswith(elf.MAGIC):
             raise NotCoreError(f"{self.path} is no core file")
-        if len(begin) < elf.HEADER_SIZE:
+        if len(first) < elf.HEADER_SIZE:
             raise CoreError(f"{self.path} was cut off within its first {elf.HEADER_SIZE} bytes")
-        header = elf.header(begin)
+        header = elf.header(first)
         if header is None:
             raise WordSizeError(f"{self.path} is of a program whose words aren't 64-bit little-endian ones")
         if header.kind != elf.CORE:

@@ -1,7 +1,7 @@
 """The files that a core's process had loaded, as far as this machine has them: found by path, believed by build.
 
 A core leaves out what is still as it is in a file: code and read-only data. It holds the first page of each program and
-library, though (bit 4 of coredump_filter, set by default), and that tells the build: by the linker's build-id, or where
+library, though (bit 4 of coredump_filter, set by default), and that shows the build: by the linker's build-id, or where
 a library has none, by the page itself, which has the sizes of all segments.
 Source: core(5), "Controlling which mappings are written to the core dump"; the ELF-64 object file format.
 """
@@ -29,7 +29,7 @@ class Presence(Enum):
     AT_HAND = "at hand"
     MISSING = "not on this machine"
     DIFFERENT = "another build on this machine"
-    UNKNOWN = "of a build that the core doesn't tell"
+    UNKNOWN = "of a build that the core doesn't name"
 
 
 class CoreLibrary(NamedTuple):
@@ -51,7 +51,7 @@ class Libraries:
         Args:
             core: the core file.
             sysroot: a directory that holds them under their own paths, or without any directories; this machine's own
-                are looked at after those.
+                are searched after those.
 
         Raises:
             CoreError: there is no such directory.
@@ -87,7 +87,7 @@ class Libraries:
         wanted = min(size, mapping.end - address)
         try:
             with library.path.open("rb") as file:
-                file.seek(mapping.offset + address - mapping.begin)
+                file.seek(mapping.offset + address - mapping.start)
                 data = file.read(wanted)
         except (OSError, ValueError, OverflowError):
             return None
@@ -108,12 +108,12 @@ class Libraries:
             return None
         presence = Presence.MISSING
         for path in self._candidates(name):
-            begin = _begin_of(path)
-            if not begin.startswith(elf.MAGIC_64):
+            start = _begin_of(path)
+            if not start.startswith(elf.MAGIC_64):
                 continue
             if page is None:
                 presence = Presence.UNKNOWN
-            elif _same_build(page, begin):
+            elif _same_build(page, start):
                 return CoreLibrary(name, Presence.AT_HAND, path)
             else:
                 presence = Presence.DIFFERENT
@@ -144,7 +144,7 @@ def _begin_of(path: Path) -> bytes:
 
 
 def _same_build(page: bytes, other: bytes) -> bool:
-    """Tell whether two first pages are of one build, stripped or not."""
+    """Return whether two first pages are of one build, stripped or not."""
     build = _build_id(page)
     return build == _build_id(other) if build else page == other
 

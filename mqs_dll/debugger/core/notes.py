@@ -1,4 +1,4 @@
-"""What the notes of a core file tell about its process.
+"""What the notes of a core file contain about its process.
 
 Source: core(5); struct elf_prpsinfo of Linux's include/uapi/linux/elfcore.h; NT_FILE as fill_files_note() of
 fs/binfmt_elf.c writes it. gdb's gcore writes the same.
@@ -32,7 +32,7 @@ _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 3, 6, 0x46494C45
 class MappedFile(NamedTuple):
     """A part of a file that the process had in its memory."""
 
-    begin: int
+    start: int
     end: int
     offset: int
     """In the file."""
@@ -42,7 +42,7 @@ class MappedFile(NamedTuple):
 
 @dataclass
 class Notes:
-    """All notes together; what they don't tell is as it is here."""
+    """All notes together; what they don't have is as it is here."""
 
     pid: int = 0
     name: str = ""
@@ -58,7 +58,7 @@ class Notes:
 
 
 def parse(pieces: Iterable[bytes]) -> Notes:
-    """Return what the note segments of a core file tell, as far as they go."""
+    """Return what the note segments of a core file contain, as far as they go."""
     found = Notes()
     for piece in pieces:
         for kind, data in elf.notes(piece, _KERNEL):
@@ -89,8 +89,8 @@ def _mappings(data: bytes) -> Iterator[MappedFile]:
     names = data[names_at:].split(b"\0", count)
     if len(names) < count:
         return
-    for (begin, end, offset), name in zip(_TRIPLE.iter_unpack(data[_PAIR.size : names_at]), names, strict=False):
-        yield MappedFile(begin, end, offset * unit, os.fsdecode(name))
+    for (start, end, offset), name in zip(_TRIPLE.iter_unpack(data[_PAIR.size : names_at]), names, strict=False):
+        yield MappedFile(start, end, offset * unit, os.fsdecode(name))
 
 
 def _text(field: bytes) -> str:

@@ -21,41 +21,41 @@ _WORD = 8
 
 
 class CoreStart(NamedTuple):
-    """How a process was started; both are empty where the core doesn't tell."""
+    """How a process was started; both are empty where the core doesn't have it."""
 
     arguments: Sequence[str]
     """The program's name first."""
     environment: Mapping[str, str]
 
 
-def find(read: Callable[[int, int], bytes], stack: int, begin: int, end: int, vector: bytes) -> CoreStart:
+def find(read: Callable[[int, int], bytes], stack: int, start: int, end: int, vector: bytes) -> CoreStart:
     """Return the arguments and the environment of a process.
 
     Args:
         read: reads memory; raises TargetReadError.
-        stack: where the part of memory begins in which the stack lies.
-        begin: an address between the auxiliary vector and the strings (AT_RANDOM).
+        stack: where the part of memory starts in which the stack lies.
+        start: an address between the auxiliary vector and the strings (AT_RANDOM).
         end: one behind the strings (AT_EXECFN).
         vector: the auxiliary vector, as the notes have it.
     """
-    lowest = max(stack, begin - len(vector) - _MAX_POINTERS)
-    if not vector or not lowest < begin < end < begin + _MAX_STRINGS:
+    lowest = max(stack, start - len(vector) - _MAX_POINTERS)
+    if not vector or not lowest < start < end < start + _MAX_STRINGS:
         return CoreStart([], {})
     try:
-        below, strings = read(lowest, begin - lowest), read(begin, end - begin)
+        below, strings = read(lowest, start - lowest), read(start, end - start)
     except TargetReadError:
         return CoreStart([], {})
     pointers = below[: max(below.rfind(vector), 0)]
     words = [word for (word,) in struct.iter_unpack("<Q", pointers[len(pointers) % _WORD :])]
     variables = _back_to(words, lambda word, count: word == 0)
     arguments = _back_to(words, lambda word, count: word == count)
-    texts = _strings(strings, [address - begin for address in (*arguments, *variables)])
+    texts = _strings(strings, [address - start for address in (*arguments, *variables)])
     pairs = (text.partition("=") for text in texts[len(arguments) :])
     return CoreStart(texts[: len(arguments)], {name: value for name, equals, value in pairs if equals})
 
 
 def _back_to(words: list[int], is_end: Callable[[int, int], bool]) -> list[int]:
-    """Take the pointers in front of a 0 from the end of a list of words; none where they have no begin."""
+    """Take the pointers in front of a 0 from the end of a list of words; none where they have no start."""
     words[-1:] = []
     found: list[int] = []
     while words and not is_end(words[-1], len(found)):

@@ -1,7 +1,7 @@
 """A whole MPI job: finding its ranks, reading them together, their call stacks, and files of what was read.
 
 - ``find``: which jobs there are, and which processes are their ranks
-- ``read``: a live job, sample after sample; here a reader begins; ``ranks``: all that are read together; ``rank``:
+- ``read``: a live job, sample after sample; start reading here; ``ranks``: all that are read together; ``rank``:
   one of them; ``open_files``: how many files that takes
 - ``nodes``: ranks on several machines
 - ``calls_only``: what stands in the place of a library that reads the MPI

@@ -24,7 +24,7 @@ _ANY_MPI = "PMPI_Init"
 
 
 def has_mpi(image: TargetImage) -> bool:
-    """Tell whether a program has an MPI's functions by name: else nothing tells which of them it is in."""
+    """Return whether a program has an MPI's functions by name: else it isn't known which of them it is in."""
     return image.find_function(_ANY_MPI) is not None
 
 
@@ -36,7 +36,7 @@ class CallsOnly:
 
         Args:
             image: its program.
-            rank: in MPI_COMM_WORLD, None where nothing tells.
+            rank: in MPI_COMM_WORLD, None where it isn't known.
             size: of MPI_COMM_WORLD.
             reason: a sentence: why its queues can't be read.
         """
@@ -66,10 +66,10 @@ class CallsOnly:
         """Return the rank in MPI_COMM_WORLD.
 
         Raises:
-            NoInformation: nothing tells.
+            NoInformation: the rank isn't known.
         """
         if self._record.local_rank < 0:
-            raise NoInformation("the environment doesn't tell the rank")
+            raise NoInformation("the environment doesn't have the rank")
         return self._record.local_rank
 
     def update_communicator_list(self) -> None:

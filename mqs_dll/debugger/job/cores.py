@@ -1,6 +1,6 @@
 """The core files of a job as one Job: which ranks they are of, and which ranks have none.
 
-A core tells its rank in the MPI's memory, and its job in what the launcher gave each process, its environment, which
+A core has its rank in the MPI's memory, and its job in what the launcher gave each process, its environment, which
 lies in the core too.
 """
 
@@ -51,7 +51,7 @@ def read_cores(
     Args:
         paths: the core files, or patterns for them, such as "core.*".
         open_queues: returns the library to read a process with, and the library's file if it has one.
-        read_further: asks for more than the library tells, such as windows (collect.Look.read).
+        read_further: asks for more than the library reports, such as windows.
         sysroot: where their programs and libraries lie, if not where they were (CoreProcess).
         stacks: whether to follow the call stacks.
         on_progress: called before each core file with the number of those that are done, and of all.
@@ -71,7 +71,7 @@ def read_cores(
 def read_all(
     paths: Sequence[str], how: HowCores, on_progress: Callable[[int, int], None] | None = None
 ) -> list[RankRead]:
-    """Return what each of some core files tells; arguments and errors are those of read_cores."""
+    """Return what each of some core files contains; arguments and errors are those of read_cores."""
     files = files_of(paths)
     cores = []
     for done, path in enumerate(files):
@@ -95,7 +95,7 @@ def job_of(cores: Sequence[RankRead], title: str, lost: Sequence[str] = ()) -> J
 
     Args:
         cores: what was read of each.
-        title: the job's, where no core file tells its command.
+        title: the job's, where no core file has its command.
         lost: sentences: which core files may be missing, and why.
 
     Raises:
@@ -124,7 +124,7 @@ def _expand(paths: Sequence[str]) -> Iterator[Path]:
 
 
 def read_core(path: Path, how: HowCores) -> RankRead:
-    """Return what one core file tells, or why it tells nothing.
+    """Return what one core file contains, or why it can't be read.
 
     Raises:
         NotCoreError: it is another file, or compressed.
@@ -174,4 +174,4 @@ def _look(core: RankRead, target: CoreProcess, how: HowCores) -> RankRead:
 
 def _unread(process: JobProcess, error: MqsError) -> JobProcess:
     obstacle = explain(error)
-    return replace(process, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+    return replace(process, state=obstacle.state, why=obstacle.why, remedy=obstacle.remedy)

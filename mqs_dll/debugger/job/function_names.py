@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 MPI_FILES = ("libmpi", "libpmpi", "libfmpich", "libompi", "libopen-", "libpmix", "libprrte", "mca_")
-"""How the files of an MPI begin: its C library, its bindings for other languages, and what Open MPI loads."""
+"""How the names of an MPI's files start: its C library, its bindings for other languages, and what Open MPI loads."""
 
 _IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*?)(_c)?")
-"""MPIX_ begins the names of what the standard lacks; MPI_Recv_c is MPI_Recv for large counts (MPI 4.0, 19.2)."""
+"""MPIX_ starts the names of what the standard lacks; MPI_Recv_c is MPI_Recv for large counts (MPI 4.0, 19.2)."""
 _IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}", re.IGNORECASE)
 """Names that compilers and MPIs make of MPI_RECV (MPI 4.0, section 19.1.5)."""
 

@@ -77,7 +77,7 @@ class _Hierarchy(NamedTuple):
 
 
 def frozen_by(pid: int, proc: str = "/proc") -> str:
-    """Return the file by which a process is frozen; empty for one that isn't, and where that can't be told.
+    """Return the file by which a process is frozen; empty for one that isn't, and where that can't be determined.
 
     Args:
         pid: the process.

@@ -1,6 +1,6 @@
 """Watching ranks between two samples while they run: whether a call that a rank was in then has ended meanwhile.
 
-Two samples can't tell a loop of calls from one call that lasts. So the call's frame is read time and again: its
+Two samples don't distinguish a loop of calls from one call that lasts. So the call's frame is read repeatedly: its
 return address and the registers that it keeps stay as they are for as long as it lasts, and the next call may write
 others over them. Where that shows nothing for a while, and the kernel allows it, the kernel notices from then on when
 the call's return address is reached (stopping/signal_filter.py).
@@ -38,7 +38,7 @@ _WORD = 8
 
 _RUNNABLE = "R"
 _ENOUGH = 100_000
-"""Nanoseconds in which a thread that waits for messages has looked for them many times."""
+"""Nanoseconds in which a thread that waits for messages has polled for them many times."""
 
 
 def changed(
@@ -63,9 +63,9 @@ def changed(
     with Returns(holder) as returns:
         _peek(watched, end - seconds * (1 - _FIRST), FIRST_PEEKS)
         calls = {call: each for each in watched for call in each.calls()}
-        for call in returns.begin([*calls], seconds + _SPARE):
+        for call in returns.start([*calls], seconds + _SPARE):
             calls[call].is_counted(call)
-        end = max(end, time.monotonic() + seconds * (1 - _FIRST))  # on a busy machine it takes a while to begin
+        end = max(end, time.monotonic() + seconds * (1 - _FIRST))  # on a busy machine it takes a while to start
         _peek(watched, end, MAX_PEEKS)
         for each in watched:
             each.note_turns()  # before the end, which gives each of them one
@@ -137,7 +137,7 @@ class _Watched:
             self.moved |= now != self._first.setdefault(frame, now)
 
     def has_moved(self) -> bool | None:
-        """Tell whether one of its calls ended, None where that isn't known."""
+        """Return whether one of its calls ended, None where that isn't known."""
         if self.moved:
             return True
         return False if self._had_turns and self._counted == self._calls else None
@@ -146,12 +146,12 @@ class _Watched:
         return WatchedReturn(frame[0], int.from_bytes(self._first[frame][-_WORD:], "little"))
 
     def _had_its_turn(self, thread: int) -> bool:
-        """Tell whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""
+        """Return whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""
         return _time_of(thread) - self._ran[thread] > _ENOUGH or _state_of(thread) != _RUNNABLE
 
 
 def _time_of(thread: int) -> int:
-    """Return the nanoseconds for which a thread has run; 0 where the kernel doesn't tell."""
+    """Return the nanoseconds for which a thread has run; 0 where the kernel doesn't report it."""
     return next(iter(turns(thread)), 0)
 
 

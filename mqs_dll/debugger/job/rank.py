@@ -42,12 +42,12 @@ class LiveRank:
     """A rank, opened when it is first asked for, and again when it couldn't be opened."""
 
     def __init__(self, found: FoundRank, open_queues: OpenQueues, size: int = 0) -> None:
-        """Begin; nothing of the process is touched yet.
+        """Initialize; nothing of the process is touched yet.
 
         Args:
             found: the rank.
             open_queues: returns the library to read it with.
-            size: of its MPI_COMM_WORLD, for an MPI whose memory can't tell; 0 where it isn't known.
+            size: of its MPI_COMM_WORLD, for an MPI whose memory doesn't have it; 0 where it isn't known.
         """
         self.found = found
         self._size = size
@@ -166,7 +166,7 @@ class LiveRank:
         self._failure = error
 
     @property
-    def passes(self) -> bool:
+    def transient(self) -> bool:
         """As JobProcess has it, of the last sample."""
         if self.snapshot is not None:
             return self.snapshot.is_broken
@@ -175,14 +175,14 @@ class LiveRank:
     def obstacle(self) -> Obstacle:
         """Return what was in its way, when the last sample read nothing; ask when no process is stopped any more."""
         if self.found.state is not None:
-            return Obstacle(self.found.state, self.found.why, self.found.way_out)
+            return Obstacle(self.found.state, self.found.why, self.found.remedy)
         assert self._failure is not None
         obstacle = explain(self._true_cause(self._failure))
         if obstacle.state is RankState.EXITED:  # for good: its PID may be given to another process
             self.found = replace(self.found, state=obstacle.state, why=obstacle.why)
             self.close()
         elif not self.is_open:
-            self.close()  # its libraries may not have been there yet: the next sample opens it anew
+            self.close()  # its libraries may not have been there yet: the next sample opens it again
         return obstacle
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""All ranks of a job that are looked at together, whatever machines they run on; and those of this machine."""
+"""All ranks of a job that are read together, whatever machines they run on; and those of this machine."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _SECONDS_TO_FOLLOW = 0.5
 class Ranks(Protocol):
     """The ranks of a job, for samples in this order: open, stopped (or not) around read, processes; then watch.
 
-    Each step is done with all ranks before the next one begins: all are open before one is stopped, all stand before
+    Each step is done with all ranks before the next one starts: all are open before one is stopped, all stand before
     one is read, all are read before one goes on.
     """
 
     how: ReadingOptions
-    pause: float
+    stop_time: float
     """Seconds for which they stood in the last sample, from the first one's stop until the last one went on."""
-    apart: float
+    stop_skew: float
     """Seconds from the order to stop until the last machine's ranks stood; 0 on one machine."""
 
     def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
@@ -93,10 +93,10 @@ class Here(Closes):
         how: ReadingOptions = USUALLY,
         sizes: Sequence[int] = (),
     ) -> None:
-        """Begin; nothing of the ranks is touched yet. The arguments are those of read.read_job, and FoundJob.sizes."""
+        """Initialize, and touch nothing of the ranks. The arguments are those of read.read_job, and FoundJob.sizes."""
         self.how = how
-        self.pause = 0.0
-        self.apart = 0.0
+        self.stop_time = 0.0
+        self.stop_skew = 0.0
         self._list_windows = read_further
         self._look_further: ReadFurther | None = None
         self._ranks = [LiveRank(rank, open_queues, sizes[rank.world] if sizes else 0) for rank in ranks]
@@ -134,7 +134,7 @@ class Here(Closes):
                 yield
             finally:
                 self._stop = None
-        self.pause = stop.pause
+        self.stop_time = stop.stop_time
 
     def read(self) -> None:
         """Read those that are open; what is very long of one takes half the time that is left to all at most."""
@@ -201,9 +201,9 @@ class Here(Closes):
                 base,
                 state=obstacle.state,
                 why=INSIDE_INIT if is_inside else obstacle.why,
-                way_out=obstacle.way_out,
+                remedy=obstacle.remedy,
                 starts=starts,
-                passes=rank.passes and obstacle.state is not RankState.EXITED,
+                transient=rank.transient and obstacle.state is not RankState.EXITED,
             )
         number = world_rank(snapshot)
         why = ""
@@ -212,14 +212,14 @@ class Here(Closes):
         moved = self._moved.get(found.pid)
         sample = Sample(
             at,
-            replace(snapshot, pause=self.pause),
+            replace(snapshot, stop_time=self.stop_time),
             self._stacks_of(rank),
-            went_on=moved is True,
+            progressed=moved is True,
             watched=moved is not None,
             halt=rank.halt,
         )
         known = found.rank if number is None else number
-        return replace(base, rank=known, why=why, samples=(sample,), test=rank.test, passes=rank.passes)
+        return replace(base, rank=known, why=why, samples=(sample,), test=rank.test, transient=rank.transient)
 
     def _stacks_of(self, rank: LiveRank) -> tuple[CallStack, ...] | Hidden:
         if not self.how.stacks:
@@ -233,6 +233,6 @@ class Here(Closes):
         return rank.stacks or NOT_CAPTURED
 
 
-def unread(found: FoundRank, state: RankState, why: str = "", way_out: str = "") -> JobProcess:
+def unread(found: FoundRank, state: RankState, why: str = "", remedy: str = "") -> JobProcess:
     """Return the record of a rank of which nothing was read."""
-    return JobProcess(found.world, found.rank, found.host, found.pid, found.program, state, why, way_out, samples=())
+    return JobProcess(found.world, found.rank, found.host, found.pid, found.program, state, why, remedy, samples=())

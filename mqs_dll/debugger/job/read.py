@@ -56,7 +56,7 @@ def read_job(
         stacks: whether to follow the call stacks, which needs ``stop``.
         count: whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two samples.
         limit: for how long the ranks may stand.
-        doubtful: tells of what was read whether to sample again: what a healthy job does for a moment passes.
+        doubtful: decides by what was read whether to sample again: what a healthy job does for a moment passes.
         on_progress: called before each rank with the number of those that are ready to be read, and of all.
 
     Returns:
@@ -89,7 +89,7 @@ def sample_on(
         doubtful is not None
         and len(taken) < samples + MAX_MORE
         and (
-            any(process.passes for process in taken[-1].processes)
+            any(process.transient for process in taken[-1].processes)
             or _has_just_ended(taken)
             or doubtful(_merge(taken, interval))
         )
@@ -101,7 +101,7 @@ def sample_on(
 
 
 def _has_just_ended(taken: Sequence[Job]) -> bool:
-    """Tell whether a rank ended since the sample before: what it sent last may be under way to one that stood."""
+    """Return whether a rank ended since the sample before: what it sent last may be under way to one that stood."""
     ended = [
         sum(process.state in (RankState.EXITED, RankState.FINALIZED) for process in each.processes)
         for each in taken[-2:]
@@ -113,7 +113,7 @@ class JobReader(Closes):
     """The ranks of a job, kept open from sample to sample; a context manager that lets go of them at the end."""
 
     def __init__(self, found: FoundJob, ranks: Ranks, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Begin; nothing of the ranks is touched yet.
+        """Initialize; nothing of the ranks is touched yet.
 
         Args:
             found: the job.
@@ -154,10 +154,10 @@ class JobReader(Closes):
             mpi=next((mpi_name(each.samples[0].snapshot) for each in processes if each.samples), ""),
             launcher=self._found.launcher,
             stopped=how.stop,
-            pause=ranks.pause,
+            stop_time=ranks.stop_time,
             interval=0.0,
             counted=how.count,
-            apart=ranks.apart,
+            stop_skew=ranks.stop_skew,
             sizes=sizes,
             processes=complete,
             launcher_waits=waits_for_writers(Processes(), launcher) if is_over and launcher is not None else "",
@@ -181,7 +181,7 @@ class JobReader(Closes):
 
 
 def _is_one_sided(process: JobProcess) -> bool:
-    """Tell whether a thread of a rank was in a call on a window in the last sample, or in one for perhaps MPI_Rget."""
+    """Return whether a thread was in a call on a window in the last sample, or in one for perhaps MPI_Rget."""
     stacks = process.samples[-1].stacks if process.samples else ()
     if isinstance(stacks, Hidden):
         return False
@@ -215,9 +215,9 @@ def _size(processes: Iterable[JobProcess], world: int) -> int | None:
 
 
 def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]:
-    """Yield the processes; one that claims the rank of another can't be told from it, and isn't taken for a rank.
+    """Yield the processes; one that claims the rank of another can't be distinguished from it, and is no rank.
 
-    Of two on different machines neither is: who of them lies can't be told.
+    Of two on different machines neither is a rank: which of them lies isn't known.
     """
     everyone = list(processes)
     claimed = grouped(((process.world, process.rank), process) for process in everyone)
@@ -232,7 +232,7 @@ def _without_duplicates(processes: Iterable[JobProcess]) -> Iterator[JobProcess]
         alone = all(each.samples and world_size(each.samples[0].snapshot) == 1 for each in (process, other))
         claims = IS_ALONE if alone else f"says that it is rank {process.rank}, and so does"
         why = f"process {process.pid}{where} {claims} process {other.pid}{there}"
-        yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, way_out="", samples=())
+        yield replace(process, rank=None, state=RankState.UNREADABLE, why=why, remedy="", samples=())
 
 
 def _complete(processes: Iterable[JobProcess], found: FoundJob, sizes: Sequence[int | None]) -> Iterator[JobProcess]:
@@ -259,8 +259,8 @@ def _missing(
             state, why = RankState.EXITED, f"rank {rank} was started {here} and has exited"
         else:
             state, why = RankState.UNREADABLE, f"rank {rank} is not {here}: it runs on another, or has exited"
-        why, way_out = ("; ".join((why, *found.lost)), found.way_out) if not world.here else (why, "")
-        yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, way_out, ())
+        why, remedy = ("; ".join((why, *found.lost)), found.remedy) if not world.here else (why, "")
+        yield JobProcess(number, rank, host if world.here else "", 0, "", state, why, remedy, ())
 
 
 # ---------------------------------------------------------------- several samples
@@ -279,8 +279,8 @@ def _merge(jobs: Sequence[Job], interval: float) -> Job:
     return replace(
         last,
         taken=jobs[0].taken,
-        pause=max(job.pause for job in jobs),
-        apart=max(job.apart for job in jobs),
+        stop_time=max(job.stop_time for job in jobs),
+        stop_skew=max(job.stop_skew for job in jobs),
         interval=interval if len(jobs) > 1 else 0.0,
         processes=tuple(
             replace(each, samples=samples[each.identity])

@@ -1,7 +1,7 @@
 """Ranks that were read one by one, from core files or by a debugger, put together as one Job.
 
-A process tells its rank in the MPI's memory. It doesn't tell its job there: every job has an MPI_COMM_WORLD, and they
-look alike. What the launcher gave each process, its environment, tells them apart, with most launchers. Where ranks
+A process has its rank in the MPI's memory, but not its job: every job has an MPI_COMM_WORLD, and they
+are alike. What the launcher gave each process, its environment, distinguishes them, with most launchers. Where ranks
 contradict each other, they are refused together: a verdict on two jobs at once would be wrong.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankRead:
-    """What one rank tells."""
+    """What is known of one rank."""
 
     name: str
     """What its user knows it by: the core file's path."""
@@ -40,7 +40,7 @@ def put_together(ranks: Sequence[RankRead], *, title: str, source: str, taken: s
 
     Args:
         ranks: what was read of each, once.
-        title: the job's, where no rank tells its command.
+        title: the job's, where no rank has its command.
         source: Job.source.
         taken: when they were read, as ISO 8601 in UTC.
         stopped: whether all stood still while they were read.
@@ -59,7 +59,7 @@ def put_together(ranks: Sequence[RankRead], *, title: str, source: str, taken: s
         mpi=next((each.mpi for each in ranks if each.mpi), ""),
         launcher=None,
         stopped=stopped,
-        pause=0.0,
+        stop_time=0.0,
         interval=0.0,
         sizes=sizes,
         processes=tuple(_processes(worlds, sizes, absent)),

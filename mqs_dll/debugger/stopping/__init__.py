@@ -1,6 +1,6 @@
 """Stopping processes for a sample, and noticing what they do while they run.
 
-- ``stop``: stopping processes for a sample; here a reader begins
+- ``stop``: stopping processes for a sample; start reading here
 - ``limit``: for how long; ``interrupts``: what a Ctrl-C has to wait for
 - ``holder``: has a process of its own hold them, or notice returns; ``messages``: what both say to each other
 - ``holder_process``: that process; ``tracer``: how it stops threads; ``signal_filter``: how it notices that threads

@@ -133,8 +133,8 @@ class Returns(Closes):
         self._holder = holder
         self._begun = False
 
-    def begin(self, calls: Sequence[WatchedReturn], seconds: float) -> set[WatchedReturn]:
-        """Begin to notice, for so many seconds at most; return of which of the calls a return will be."""
+    def start(self, calls: Sequence[WatchedReturn], seconds: float) -> set[WatchedReturn]:
+        """Start to notice, for so many seconds at most; return of which of the calls a return will be."""
         if not calls:
             return set()
         self._begun = True

@@ -1,6 +1,6 @@
 """The process that holds others stopped: what holder.Holder starts, and the only one that is their tracer.
 
-It does nothing else: it lets them go when it is told to, when whoever told it to stop them has ended, and when the
+It does nothing else: it lets them go on request, when whoever asked for the stop has ended, and when the
 limit is over. Should it not come to that, because somebody has stopped it or it hangs itself, a timer of the kernel's
 kills it a second later. It does the same for threads that are watched while they run (signal_filter.py).
 """
@@ -60,7 +60,7 @@ def main(owner: tuple[int, int, tuple[int, ...]] | None) -> NoReturn:
                     _end_controller(controller, order.final_message)
     except (EOFError, BrokenPipeError):
         pass
-    os._exit(code)  # at once: the others' pause is taken to last until we are gone
+    os._exit(code)  # at once: the others' stop is taken to last until we are gone
 
 
 def _hold(order: Order, end: float, owner: Owner | None) -> bool:
@@ -85,13 +85,13 @@ def _watch(order: Watch, end: float, owner: Owner | None) -> bool:
 
     # SIGCHLD comes with each signal that a thread is about to get.
     with SignalFilter(order.calls, owner) as filter_, _woken_up_on(signal.SIGCHLD) as news:
-        send(1, _try(filter_.begin))
+        send(1, _try(filter_.start))
         while (left := end - time.monotonic()) > 0:
-            told = select.select([0, news], [], [], left)[0]
-            if news in told:
+            ready = select.select([0, news], [], [], left)[0]
+            if news in ready:
                 os.read(news, select.PIPE_BUF)
                 filter_.pass_on()
-            if 0 in told:
+            if 0 in ready:
                 next_order()
                 counts = _try(filter_.end)
                 _end_if(filter_.keeps)

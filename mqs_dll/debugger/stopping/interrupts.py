@@ -1,4 +1,4 @@
-"""What is begun is ended, also when Ctrl-C strikes in the moment in which it is begun, or ended."""
+"""What is started is ended, even when Ctrl-C strikes at the moment in which it is started or ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Begun = TypeVar("Begun")
 
 
 class Interrupts:
-    """Makes a Ctrl-C wait while something is begun or ended, and in between ends it before KeyboardInterrupt is raised.
+    """Makes a Ctrl-C wait while something starts or ends; in between it ends that before KeyboardInterrupt is raised.
 
-    Without it that could strike between the beginning and the note of it, or in a caller's frame from which no
+    Without it that could strike between the start and the note of it, or in a caller's frame from which no
     ``finally`` leads back here.
     """
 
@@ -61,16 +61,16 @@ class Interrupts:
 
 
 @contextmanager
-def ended(begin: Callable[[ExitStack], Begun]) -> Iterator[Begun]:
-    """Yield what a function begins; at the end, and before a Ctrl-C is seen, do what it has left in the stack."""
+def ended(start: Callable[[ExitStack], Begun]) -> Iterator[Begun]:
+    """Yield what a function starts; at the end, and before a Ctrl-C is seen, do what it has left in the stack."""
     stack = ExitStack()
     interrupts = Interrupts(stack.close)
     try:
         interrupts.hold()
         try:
-            begun = begin(stack)
+            started = start(stack)
             interrupts.pass_on()
-            yield begun
+            yield started
         finally:
             interrupts.hold()
             stack.close()

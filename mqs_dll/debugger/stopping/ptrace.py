@@ -22,7 +22,7 @@ EVENT_STOP = 128
 _LETTING_GO = 1.0
 """Seconds in which a thread that is to be let go has to stand; when its tracer exits, the kernel lets it go."""
 
-_FIRST_PAUSE, _MAX_PAUSE = 0.00005, 0.01
+_FIRST_DELAY, _MAX_DELAY = 0.00005, 0.01
 """Seconds between two requests for news."""
 
 _NT_PRSTATUS = 1
@@ -47,7 +47,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 def call(request: int, thread: int, data: int = 0) -> bool:
-    """Make a request of the kernel; return whether it was granted, else error() tells why not."""
+    """Make a request of the kernel; return whether it was granted, else error() has the reason."""
     return bool(_libc.ptrace(request, thread, None, data) == 0)
 
 
@@ -79,7 +79,7 @@ def news(thread: int, deadline: float, sleep: Callable[[float], None] = time.sle
     Raises:
         TimeoutError: it runs on.
     """
-    pause = _FIRST_PAUSE
+    delay = _FIRST_DELAY
     while True:
         try:
             seen, status = wait(thread)
@@ -89,8 +89,8 @@ def news(thread: int, deadline: float, sleep: Callable[[float], None] = time.sle
             return status if os.WIFSTOPPED(status) else None
         if time.monotonic() > deadline:
             raise TimeoutError
-        sleep(pause)
-        pause = min(pause * 2, _MAX_PAUSE)
+        sleep(delay)
+        delay = min(delay * 2, _MAX_DELAY)
 
 
 def let_go(thread: int, to_deliver: Callable[[int], int | None]) -> bool:

@@ -18,7 +18,7 @@ import platform
 import struct
 
 _NUMBERS = {"x86_64": 298}
-"""Of the system call; machines where call frames can be told."""
+"""Of the system call; machines where call frames can be determined."""
 
 _ATTRIBUTES = struct.Struct("<IIQQQQQIIQQ")
 """perf_event_attr up to bp_len: type, size, config, sample_period, sample_type, read_format, flags, wakeup_events,

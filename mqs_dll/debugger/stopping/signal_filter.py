@@ -43,8 +43,8 @@ class SignalFilter(Closes):
         self.keeps = False
         """Whether a thread could not be let go, as Tracer has it."""
 
-    def begin(self) -> set[WatchedReturn]:
-        """Begin; return of which of the calls a return will be noticed."""
+    def start(self) -> set[WatchedReturn]:
+        """Start; return of which of the calls a return will be noticed."""
         for call in self._calls:
             with suppress(OSError):
                 self._counters[call] = counter = ReturnCounter(*call)  # off, as yet: the thread isn't guarded
@@ -117,7 +117,7 @@ class SignalFilter(Closes):
 
 
 def _may_be_trapped(thread: int) -> bool:
-    """Tell whether a SIGTRAP waits for a thread that stands."""
+    """Return whether a SIGTRAP waits for a thread that stands."""
     try:
         return bool(read_status(thread).pending & 1 << signal.SIGTRAP - 1)
     except NoSuchProcessError:

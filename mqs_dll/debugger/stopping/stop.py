@@ -48,7 +48,7 @@ class all_stopped:
     Leaving it raises LimitError when the limit was over before, because then not all was read of processes that stood.
     """
 
-    pause: float = 0.0
+    stop_time: float = 0.0
     """Seconds from the first process's stop until the last went on, known at the end."""
 
     def __init__(
@@ -100,12 +100,12 @@ class all_stopped:
                 self._order = self._order._replace(final_message=f"mqs: {over}.\n     {over.help}\n")
             if self._holder is None:
                 self._holder = start_holder(speaks=self._limit.ends_us)
-            self._began = time.monotonic()  # or a little later: its answer tells
+            self._began = time.monotonic()  # or a little later: its answer has the time
             self._began, self.failures, self._signals = self._holder.ask(self._order)
         except BaseException as error:
             self._resume()
             self._interrupts.release()
-            if isinstance(error, StopError) and self.pause >= self._limit.seconds:
+            if isinstance(error, StopError) and self.stop_time >= self._limit.seconds:
                 raise self._limit_error() from error
             raise
         self._interrupts.pass_on()
@@ -138,7 +138,7 @@ class all_stopped:
         self._resume(stays=self._stays and error is None)
         self._interrupts.release()
         if self._broken and (error is None or isinstance(error, Exception)):
-            if self.pause >= self._limit.seconds:
+            if self.stop_time >= self._limit.seconds:
                 raise self._limit_error() from error
             raise StopError("the process that held the others stopped was ended: they ran on") from error
 
@@ -147,7 +147,7 @@ class all_stopped:
         holder, self._holder = self._holder, None
         if holder is not None:
             self._broken = not (holder.release() if stays else holder.let_go())
-            self.pause = time.monotonic() - self._began if self._began else 0.0
+            self.stop_time = time.monotonic() - self._began if self._began else 0.0
         self._alarm.unset()
 
     def _limit_error(self) -> LimitError:

@@ -35,7 +35,7 @@ class Tracer:
         sleep: Callable[[float], None] = time.sleep,
         owner: Owner | None = None,
     ) -> None:
-        """Begin with none.
+        """Initialize with none.
 
         Args:
             started: by PID, when the process meant was started (proc.Stat): the number may be another's by now.

@@ -5,10 +5,10 @@ Checklist for a new MPI:
 1. A module (or package) ``mpi/NAME`` with an ``Adapter`` subclass, and a way to it in ``mpi.detect``.
 2. ``mpi.detect`` knows it by symbols that every build of that MPI exports, stripped ones included.
 3. Views for all structs that the walkers read, under the MPI's own names, optional members where releases differ.
-4. ``attach`` asks for every address anew: it is that in one process. It refuses with a reason before MPI_Init and
+4. ``attach`` asks for every address again: it is that in one process. It refuses with a reason before MPI_Init and
    after MPI_Finalize, and believes no layout whose invariants don't hold in this process.
 5. Walkers are plain generators over views: every walk bounded, every object's class or handle checked, nothing
-   made up; what can't be seen raises NoInformation with the transport's name and the way out.
+   made up; what can't be seen raises NoInformation with the transport's name and the remedy.
 6. Receives in matching order, unexpected messages in the order in which a receive finds them.
 7. Programs under tests/programs run on it unchanged, and rows in docs/support-matrix.md.
 """
@@ -73,7 +73,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
         self._memory.forget()
 
     def revalidate(self) -> None:
-        """Begin a sweep: keep what is known of the process where its memory is the same as in the last one."""
+        """Start a sweep: keep what is known of the process where its memory is the same as in the last one."""
         self._memory.revalidate()
 
     @abstractmethod
@@ -110,7 +110,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
         return entries
 
     def _is_in_use(self, entry: EntryT) -> bool:
-        """Tell whether any operation is pending on a communicator; a queue that can't be read says nothing."""
+        """Return whether any operation is pending on a communicator; a queue that can't be read says nothing."""
         if self._transport.is_idle(entry):
             return False
         for queue in Queue:
@@ -181,7 +181,7 @@ class Adapter(ABC):
 
     name: ClassVar[str]
     types: Layouts
-    """What the debugger's debug information tells."""
+    """What is known from the debugger's debug information."""
     refused_profiles: list[str]
     """Sentences: which of the user's files are no profiles, and why."""
 
@@ -203,7 +203,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def recognise(self, image: TargetImage, memory: Memory) -> Recognition:
-        """Return what can be told without an object of a running MPI: of a library's file, or of any process.
+        """Return what can be determined without an object of a running MPI: of a library's file, or of any process.
 
         Args:
             image: that the process runs; its addresses are those in this process.

@@ -98,7 +98,7 @@ def receive(
 
 def matched_message(peers: Sequence[int], got: Envelope, *texts: str | bytes | None) -> Operation:
     """Return a message that a matched probe holds; what the probe had asked for is not kept."""
-    call = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
+    call = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE)
     return receive(Status.MATCHED, NOTHING._replace(length=0), got, peers, 0, call, NOT_KEPT, *texts)
 
 

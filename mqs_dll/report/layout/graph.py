@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from mqs_dll.report.layout.boxes import Edge, PlacedBoxes, Point, Route, Size, rows_of_boxes
 from mqs_dll.report.layout.spacing import GAP, Item, order, space_out
 
-_ARROW_ROOM = 42.0
+_ARROW_SPACE = 42.0
 """Pixels between rows."""
 
 _STRAIGHT = 15.0
@@ -46,8 +46,8 @@ class Rows:
         self._boxes = [self._placed_in(row, self._box(number)) for number, row in enumerate(row_of)]
         self._chains = [self._chain(edge) for edge in edges]
         self._lengths = [max((item.length for item in row), default=0.0) for row in self._rows]
-        room = [0.0, *(length + _ARROW_ROOM for length in self._lengths)]
-        self._starts = [_ARROW_ROOM / 2 + start for start in accumulate(room)]
+        space = [0.0, *(length + _ARROW_SPACE for length in self._lengths)]
+        self._starts = [_ARROW_SPACE / 2 + start for start in accumulate(space)]
 
     def placed(self) -> PlacedBoxes:
         """Order the rows, space them out, and draw the arrows."""
@@ -161,8 +161,8 @@ class Rows:
                 sides.setdefault((edge.target, not forward), []).append((chain[-2].position, number))
         ports = {}
         for (box, _), arrows in sides.items():
-            room = max(self._turned(*self._sizes[box])[1] - 2 * _CORNER, 0.0)
-            step = min(_PORT_GAP, room / max(len(arrows) - 1, 1))
+            space = max(self._turned(*self._sizes[box])[1] - 2 * _CORNER, 0.0)
+            step = min(_PORT_GAP, space / max(len(arrows) - 1, 1))
             for place, (_, number) in enumerate(sorted(arrows)):
                 ports[number, box] = self._boxes[box].position + step * (place - (len(arrows) - 1) / 2)
         return ports
@@ -175,9 +175,9 @@ class Rows:
         length = sum(along for along, _ in labels) + GAP * (len(labels) - 1)
         start = self._middle(item.row) - length / 2 + sum(along + GAP for along, _ in labels[:own])
         along, across = self._turned(*self._sizes[edge.source])
-        room = along / len(labels)
-        middle = self._middle(item.row) - along / 2 + room * (own + 0.5)
-        half = min(room / 3, _LOOP / 2)
+        space = along / len(labels)
+        middle = self._middle(item.row) - along / 2 + space * (own + 0.5)
+        half = min(space / 3, _LOOP / 2)
         side = 1 if self._down else -1
         border = item.position + side * across / 2
         outside = border + side * _LOOP

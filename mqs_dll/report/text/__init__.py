@@ -3,7 +3,7 @@
 - ``explained``: what is wrong, a cycle as a chain
 - ``cases``: what each process does; ``rows``: these, merged where they are equal until they fit a screen;
   ``table``: rows in columns
-- ``unread``: what could not be looked at; ``facts``: what was read, and when
+- ``unread``: what could not be read; ``facts``: what was read, and when
 - ``stacks``: where the threads of one process are, and their MPI calls with arguments
 """
 
@@ -42,7 +42,7 @@ def render(job: Job, verdict: Verdict, *, everything: bool = False) -> Renderabl
 
 
 def outcome_line(verdict: Verdict) -> Text:
-    """Return the headline, which begins with the outcome in a few words: these in capitals."""
+    """Return the headline, which starts with the outcome in a few words: these in capitals."""
     outcome, colon, what = visible(verdict.headline).partition(": ")
     return Text.assemble((outcome.upper(), _STYLES[verdict.outcome]), colon, what)
 

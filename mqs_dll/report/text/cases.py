@@ -24,7 +24,7 @@ class Peers:
 
     @cached_property
     def members(self) -> frozenset[int]:
-        """The same, to look for one of them."""
+        """The same, to search for one of them."""
         return frozenset(self.processes)
 
 
@@ -35,7 +35,7 @@ class _PeersOnce:
         self._known: dict[tuple[int, ...], Peers] = {}
 
     def get(self, processes: tuple[int, ...]) -> Peers:
-        """Return the object for processes; what was asked for before isn't looked at again."""
+        """Return the object for processes; what was asked for before isn't computed again."""
         if processes not in self._known:
             self._known[processes] = Peers(processes)
         return self._known[processes]
@@ -123,5 +123,5 @@ def _telling(waits: Iterable[Wait]) -> list[Wait]:
 
 
 def _is_inside(wait: Wait) -> bool:
-    """Tell a wait for one message of a collective, which has a peer, from one for those who have not entered it."""
+    """Return whether a wait is for one message of a collective, not for processes that haven't entered it."""
     return wait.kind is WaitKind.COLLECTIVE and wait.peer_rank is not None

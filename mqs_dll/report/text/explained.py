@@ -55,7 +55,7 @@ def _more(job: Job, verdict: Verdict, finding: Finding) -> Iterator[RenderableTy
 
 
 def _is_closed(verdict: Verdict, processes: tuple[int, ...]) -> bool:
-    """Tell whether each waits for the next, and the last for the first: a finding may sum up several cycles."""
+    """Return whether each waits for the next, and the last for the first: a finding may sum up several cycles."""
     following = dict(zip(processes, (*processes[1:], *processes[:1]), strict=True))
     own = (wait for wait in verdict.waits if wait.process in following)
     return len(processes) > 1 and {*processes} == {

@@ -48,7 +48,7 @@ def _tests(job: Job) -> Iterator[str]:
 
 MAX_TESTS = 5
 NOT_COUNTED = (
-    "returns from MPI calls were not counted (--no-count): what a loop could make look like this twice is suspected, "
+    "returns from MPI calls were not counted (--no-count): what a loop could make appear like this twice is suspected, "
     "not proved"
 )
 
@@ -72,7 +72,7 @@ def _hosts(job: Job) -> str:
 def _samples(job: Job) -> str:
     count = max((len(process.samples) + len(process.starts) for process in job.processes), default=0)
     if count < 2:
-        more = ": a hang can't be told from slow progress (--samples 2)"
+        more = ": a hang can't be distinguished from slow progress (--samples 2)"
         return f"one sample{more if job.source == LIVE else ''}"
     return f"{count} samples, {job.interval:g} s apart"
 
@@ -86,9 +86,9 @@ def _stop(job: Job) -> str:
         return "the ranks ran while they were read: what they say may not fit together"
     if job.processes and all(process.state is RankState.EXITED for process in job.processes):
         return "all of its ranks have exited"
-    return f"the ranks were stopped for {job.pause * 1000:.1f} ms{_apart(job)}, and go on as before"
+    return f"the ranks were stopped for {job.stop_time * 1000:.1f} ms{_apart(job)}, and go on as before"
 
 
 def _apart(job: Job) -> str:
     """Return how far apart the nodes stopped; nothing where one was read."""
-    return f" (all nodes within {job.apart * 1000:.1f} ms)" if job.apart else ""
+    return f" (all nodes within {job.stop_skew * 1000:.1f} ms)" if job.stop_skew else ""

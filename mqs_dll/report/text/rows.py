@@ -13,7 +13,7 @@ from mqs_dll.report.words import FROM_CALL
 from mqs_dll.verdict.results import Certainty, Verdict, WaitKind
 
 MAX_ROWS = 24
-"""That leaves room on a screen for what is wrong."""
+"""That leaves space on a screen for what is wrong."""
 
 MAX_LINES = 4
 """Of one row: a process may wait for thousands of messages."""

@@ -22,7 +22,7 @@ _UNKNOWN = "?"
 def parts(
     stacks: tuple[CallStack, ...] | Hidden, communicators: Sequence[CommunicatorSnapshot] = ()
 ) -> Iterator[RenderableType]:
-    """Yield a line for each function that a thread is in, or why none can be told.
+    """Yield a line for each function that a thread is in, or why none can be determined.
 
     Args:
         stacks: those of one process.

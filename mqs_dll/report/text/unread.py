@@ -1,4 +1,4 @@
-"""What could not be looked at, and what to do about it: the same reason once for all processes that have it."""
+"""What could not be read, and what to do about it: the same reason once for all processes that have it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Obstacle(NamedTuple):
     part: str
     """Of the process; empty where its reason says that."""
     why: str
-    way_out: str
+    remedy: str
 
 
 class _Affected(NamedTuple):
@@ -38,15 +38,15 @@ class _Affected(NamedTuple):
 
 
 def parts(job: Job) -> Iterator[RenderableType]:
-    """Yield what could not be read, with the way out; nothing where all could be."""
+    """Yield what could not be read, with the remedy; nothing where all could be."""
     found = list(_merged(job).items())
     if not found:
         return
     yield Text("\nWhat could not be read", style="bold")
     for obstacle, affected in found[:_MAX_OBSTACLES]:
         yield indented(Text(_sentence(job, obstacle, affected), style="yellow"))
-        if obstacle.way_out and obstacle.way_out not in obstacle.why:
-            yield indented(Text(visible(obstacle.way_out), style="cyan"), 4)
+        if obstacle.remedy and obstacle.remedy not in obstacle.why:
+            yield indented(Text(visible(obstacle.remedy), style="cyan"), 4)
     if len(found) > _MAX_OBSTACLES:
         yield indented(Text(f"and {len(found) - _MAX_OBSTACLES} more (--json has them all)"))
 
@@ -78,10 +78,10 @@ def _obstacles(process: JobProcess) -> Iterator[tuple[_Obstacle, str]]:
     """Yield what is in the way, and on which communicator."""
     if process.state is not RankState.READ or process.why:
         part = "" if process.why else process.state.value
-        yield _Obstacle(part, _without_numbers(process), process.way_out), ""
+        yield _Obstacle(part, _without_numbers(process), process.remedy), ""
     for sample in process.samples[-1:]:
         if isinstance(sample.stacks, Hidden):
-            yield _Obstacle("call stack", sample.stacks.reason, sample.stacks.way_out), ""
+            yield _Obstacle("call stack", sample.stacks.reason, sample.stacks.remedy), ""
         for communicator in sample.snapshot.communicators:
             yield from _hidden_in(communicator)
 
@@ -95,7 +95,7 @@ def _without_numbers(process: JobProcess) -> str:
 def _hidden_in(communicator: CommunicatorSnapshot) -> Iterator[tuple[_Obstacle, str]]:
     obstacles = [obstacle for queue in communicator.queues if (obstacle := _of_queue(queue)) is not None]
     if isinstance(communicator.group, Hidden):
-        obstacles.insert(0, _Obstacle("group", communicator.group.reason, communicator.group.way_out))
+        obstacles.insert(0, _Obstacle("group", communicator.group.reason, communicator.group.remedy))
     for obstacle in obstacles:
         yield obstacle, f'"{printable(called(communicator.label))}"'
 
@@ -105,6 +105,6 @@ def _of_queue(queue: QueueSnapshot) -> _Obstacle | None:
         return None
     title = QUEUES[queue.queue]
     if queue.hidden is not None:
-        return _Obstacle(title, queue.hidden.reason, queue.hidden.way_out)
+        return _Obstacle(title, queue.hidden.reason, queue.hidden.remedy)
     why = queue.broken or ""
-    return _Obstacle(f"{title}, the list breaks off after {len(queue.operations)}", why, queue.way_out)
+    return _Obstacle(f"{title}, the list breaks off after {len(queue.operations)}", why, queue.remedy)

@@ -37,7 +37,7 @@ class _Call:
     has_all_missing: bool = False
     """Whether ``missing`` has all members that have not entered; processes inside share these: they are added once."""
     begun: set[int] = field(default_factory=set)
-    """Of a nonblocking one: who has begun it; empty for a blocking one."""
+    """Of a nonblocking one: who has started it; empty for a blocking one."""
     needs: list[Need] = field(default_factory=list)
 
 

@@ -90,7 +90,7 @@ class Case:
     def differing(self, processes: Iterable[int], call: str | None) -> str:
         """Return "rank 0 has count 4, rank 1 has count 8" for processes in one call; empty where nothing differs.
 
-        It is told of what has to be the same on all of them (MPI 4.1): the root, which is a number but for those on its
+        It covers what has to be the same on all of them (MPI 4.1): the root, which is a number except for those on its
         own side of an inter-communicator (section 6.2.3); count, datatype and operation of a reduction (section 6.9),
         and the count of MPI_Bcast, where the datatype is (section 6.4).
         """
@@ -170,7 +170,7 @@ class Case:
         return next((need.what for need in unseen if calls.takes_requests(calls.what_ends(need.what))), "")
 
     def _of_threads(self, process: int, others: Sequence[CallStack]) -> str:
-        """Return what threads outside MPI may do, and where they are: the first ones that can be told."""
+        """Return what threads outside MPI may do, and where they are: the first ones that can be determined."""
         where = dict.fromkeys(filter(None, map(self.names.where, others)))
         listed = ", ".join(f"at {each}" for each in list(where)[:_MAX_THREADS])
         threads = "threads" if len(others) > 1 else "a thread"

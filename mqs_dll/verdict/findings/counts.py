@@ -48,7 +48,7 @@ def who_left(case: Case, call: str, communicator: int | None, inside: Sequence[i
 
 
 def _has_received(case: Case, call: str, communicator: int, sender: int, receiver: int) -> bool:
-    """Tell whether a process surely has what another one has sent to it in a call."""
+    """Return whether a process surely has what another one has sent to it in a call."""
     analysis = case.analysis
     is_seen = (receiver, analysis.communicators.channel(communicator)) in analysis.joined.whole
     if analysis.state(receiver) is not State.BLOCKED or not is_seen:
@@ -78,7 +78,7 @@ def _of_call(case: Case, process: int, queue: Queue, communicator: int, peer: in
 
 
 def _has_sent(case: Case, call: str, communicator: int, sender: int, receiver: int) -> bool:
-    """Tell whether one who waits for a message of a call has surely sent one, by the call's arguments.
+    """Return whether one who waits for a message of a call has surely sent one, by the call's arguments.
 
     Where MPICH has ended a send it keeps nothing of it.
     """

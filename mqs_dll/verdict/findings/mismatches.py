@@ -64,7 +64,7 @@ class Mismatches:
 
     def _waits(self, receive: Pending) -> bool:
         pending = receive.queue is Queue.RECEIVES and receive.status is Status.PENDING
-        return pending and receive.match is None and not receive.words.held
+        return pending and receive.match is None and not receive.words.matched_message
 
     def _loose(self, receiver: int) -> list[Pending]:
         """Return the messages to a process that nothing has matched: those that arrived, and sends that did not yet."""
@@ -89,7 +89,7 @@ class Mismatches:
         return [*arrived, *sends]
 
     def _may_be_taken(self, message: Pending) -> bool:
-        """Tell whether the receiver may have a message that its sender would know of only if it called MPI."""
+        """Return whether the receiver may have a message that its sender would know of only if it called MPI."""
         in_a_call = self._analysis.waits.of_process[message.process].threads
         known = in_a_call and self._analysis.stood_still(message.process)
         return message.standing is Standing.UNSEEN and not known
@@ -115,7 +115,7 @@ class Mismatches:
             misses.wanted.append(receive.peer)
 
     def _certainty(self, receive: Pending, sender: int, ends: Collection[Need], *, is_guess: bool) -> Certainty | None:
-        """Return how sure it is that a near miss is one; None where it tells nothing.
+        """Return how sure it is that a near miss is one; None where it means nothing.
 
         At a process that is stuck for want of the message it explains that. Elsewhere it may be a message for later.
         """
@@ -130,7 +130,7 @@ class Mismatches:
         return Certainty.PROVED if is_proved else Certainty.SUSPECTED
 
     def _may_be_for_later(self, message: Pending, receiver: int, sender: int) -> bool:
-        """Tell whether its sender is past it, and isn't gone: it may send what is waited for once it can go on."""
+        """Return whether its sender is past it, and isn't gone: it may send what is waited for once it can go on."""
         sends = (need.pending for need in self._analysis.unmet(sender) if need.kind is WaitKind.SEND)
         in_it = any(each is not None and (each.peer, each.tag) == (receiver, message.tag) for each in sends)
         return not in_it and sender not in self._analysis.waits.gone
@@ -206,10 +206,10 @@ class Mismatches:
             yield self._small(receives, capacity, size, certainty)
 
     def _certainty_of_size(self, receive: Pending) -> Certainty | None:
-        """Return how sure it is that a receive gets the message that is too large; None where it tells nothing.
+        """Return how sure it is that a receive gets the message that is too large; None where it means nothing.
 
-        Its own message is known where it has come, or where no other one can be under way before it: numbers tell, or
-        that one of both ranks surely stood still, while the other had all the time to go on.
+        Its own message is known where it has come, or where no other one can be under way before it: numbers show it,
+        or that one of both ranks surely stood still, while the other had all the time to go on.
         """
         message = receive.match if receive.status is Status.PENDING else None
         if message is None or self._is_next(receive, message):

@@ -58,10 +58,10 @@ _PARTNERS = {
 """By the calls that reach beyond their communicator (job.calls), large counts aside."""
 
 MAX_LEADERS = 4
-"""Processes whose arguments are told one by one."""
+"""Processes whose arguments are listed one by one."""
 
 _TOLD = ("remote_leader", "tag")
-"""Arguments of MPI_Intercomm_create that a finding tells of its leaders."""
+"""Arguments of MPI_Intercomm_create that a finding lists of its leaders."""
 
 
 def of_partners(case: Case) -> Iterator[Finding]:
@@ -126,7 +126,7 @@ def _started(case: Case) -> str:
 
 
 def _leaders(case: Case, call: str, processes: list[int]) -> str:
-    """Return ": rank 0 has remote_leader 1, tag 0, rank 1 has remote_leader 0, tag 1", where their arguments tell."""
+    """Return ": rank 0 has remote_leader 1, tag 0, rank 1 has remote_leader 0, tag 1" of those that are known."""
     given = []
     for process in processes if call == "MPI_Intercomm_create" else ():
         stack = next((each for each in stacks_of(case.analysis.job.processes[process]) if each.call == call), None)

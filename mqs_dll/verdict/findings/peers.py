@@ -62,7 +62,7 @@ def cause_of(case: Case, peer: int) -> Cause | None:
 
 
 class _Peers:
-    """The peers of needs that are not stuck themselves, by why they don't come; looked through once for each set."""
+    """The peers of needs that are not stuck themselves, by why they don't come; searched once for each set."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -175,7 +175,7 @@ def of_finalize(case: Case) -> Iterator[Finding]:
 def of_init(case: Case) -> Iterator[Finding]:
     """Yield who waits in MPI_Init, and who of their MPI_COMM_WORLD has not called it.
 
-    What is just starting looks like this for a while: it is suspected where it lasts for SECONDS_TO_START.
+    A job that is just starting is like this for a while: it is suspected where it lasts for SECONDS_TO_START.
     """
     processes = case.analysis.job.processes
     for indices in _worlds(case):
@@ -236,7 +236,7 @@ def of_unexplained(case: Case) -> Iterator[Finding]:
 
 
 def _is_unexplained(call: str) -> bool:
-    """Tell whether what a call waits for isn't known, or whether it was to return at once but for its data."""
+    """Return whether what a call waits for isn't known, or whether it was to return at once but for its data."""
     return calls.what_ends(call) is calls.Blocks.UNKNOWN or call.removesuffix("_c") in ACCESS
 
 
@@ -307,5 +307,5 @@ def state_words(case: Case, peers: Collection[int]) -> str:
 
 
 def _end_python(case: Case, processes: Iterable[int]) -> bool:
-    """Tell whether processes are all where their Python interpreters end."""
+    """Return whether processes are all where their Python interpreters end."""
     return all(ends_python(case.analysis.waits.of_process[process].stack) for process in processes)

@@ -63,7 +63,7 @@ def of_collectives_in_progress(case: Case) -> Iterator[Finding]:
         first = threads[0]
         what = f"{first.needs[0].what}{case.names.on(first.communicator)}"
         same = all(thread.communicator is not None for thread in threads)
-        where = ": nobody is missing, but" if same else ", on what communicators can't be told, and"
+        where = ": nobody is missing, but" if same else ", on what communicators can't be determined, and"
         moves = "moves" if stood_still else "is seen to move"
         sentence = f"{case.names.ranks(part)} are all in {what} in both samples{where} nothing {moves}"
         differing = case.differing(part, first.call) if stood_still else ""
@@ -125,9 +125,9 @@ def of_unread(case: Case) -> Iterator[Finding]:
     by_reason: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for index, process in enumerate(case.analysis.job.processes):
         if process.state is RankState.UNREADABLE:
-            by_reason[without_node(process), process.way_out].append(index)
-    for (alike, way_out), processes in by_reason.items():
+            by_reason[without_node(process), process.remedy].append(index)
+    for (alike, remedy), processes in by_reason.items():
         why = alike if len(processes) > 1 else case.analysis.job.processes[processes[0]].why
         reason = f": {visible(why)}" if why else "."
         sentence = f"{case.names.ranks(processes)} could not be read{reason}"
-        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(way_out), processes)
+        yield case.finding(Cause.NOT_READ, Certainty.NOTED, sentence, visible(remedy), processes)

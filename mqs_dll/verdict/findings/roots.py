@@ -15,7 +15,7 @@ _ADVICE_ON_ALL = "All processes have to give the same root, count and datatype: 
 
 
 def has_several_roots(case: Case, call: str, processes: Sequence[int]) -> bool:
-    """Tell whether some of those who are in a call surely take different ranks for its root."""
+    """Return whether some of those who are in a call surely take different ranks for its root."""
     return any(one.isdisjoint(other) for one, other in combinations(_taken(case, call, processes), 2))
 
 

@@ -56,7 +56,7 @@ def test_a_cgroup_of_version_1_is_frozen_by_itself_or_one_above(tmp_path: Path) 
 @pytest.mark.parametrize(
     "cgroup", ["0::/../../etc\n", "0::/a/../b\n", "0::\n", "0::/" + "a/" * 5000 + "a\n", "", "\0\n"]
 )
-def test_a_cgroup_that_does_not_show_here_tells_nothing(cgroup: str, tmp_path: Path) -> None:
+def test_a_cgroup_that_does_not_show_here_means_nothing(cgroup: str, tmp_path: Path) -> None:
     """In another cgroup namespace paths lead upwards; and a process may say anything."""
     write(tmp_path / "unified", cgroup__events="frozen 1\n", cgroup__freeze="1\n")
     where = proc(tmp_path, cgroup, f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw")
@@ -64,14 +64,14 @@ def test_a_cgroup_that_does_not_show_here_tells_nothing(cgroup: str, tmp_path: P
 
 
 @pytest.mark.parametrize("cgroup", ["0::/other\n", "0::/slurm/../other\n"])
-def test_a_cgroup_beside_the_one_that_is_mounted_tells_nothing(cgroup: str, tmp_path: Path) -> None:
+def test_a_cgroup_beside_the_one_that_is_mounted_means_nothing(cgroup: str, tmp_path: Path) -> None:
     """What lies beside the mount is another folder."""
     for folder in (tmp_path / "unified", tmp_path / "other", tmp_path / "unified" / "other"):
         write(folder, cgroup__events="frozen 1\n", cgroup__freeze="1\n")
     assert frozen_by(PID, proc(tmp_path, cgroup, f"/slurm {tmp_path}/unified rw - cgroup2 cgroup2 rw")) == ""
 
 
-def test_a_path_that_leads_upwards_on_its_way_tells_nothing(tmp_path: Path) -> None:
+def test_a_path_that_leads_upwards_on_its_way_means_nothing(tmp_path: Path) -> None:
     """The kernel writes none: a made-up one leads elsewhere."""
     write(tmp_path / "unified" / "b", cgroup__events="frozen 1\n", cgroup__freeze="1\n")
     mount = f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw"

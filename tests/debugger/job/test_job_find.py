@@ -117,7 +117,7 @@ FAMILY = [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
 def test_each_spawn_is_a_world(compiler: Compiler) -> None:
-    """Ranks of several MPI_Comm_spawn are told apart, also where one daemon has started all of them."""
+    """Ranks of several MPI_Comm_spawn are distinguished, also where one daemon has started all of them."""
     mpi = MPIS["mpich-4.2.3-pypi"]
     with running(compiler, mpi, mpi.transports[0], "idle", 2, arguments=["family"]) as job:
         job.wait_until_ready()
@@ -240,7 +240,7 @@ def launcher_with(directory: Path, table: str) -> Iterator[int]:
 
 
 def test_the_launchers_table(tmp_path: Path) -> None:
-    """MPIR_proctable names ranks that nothing else tells: on other hosts, and those that have exited."""
+    """MPIR_proctable names ranks that are not known otherwise: on other hosts, and those that have exited."""
     table = f'{{"{HOST}", "/a/first"}}, {{"far.example.org", "/a/second", 77}}, {{"{HOST}", "/a/third", 4194305}}'
     with launcher_with(tmp_path, table) as pid:
         found = find_job(pid)
@@ -254,7 +254,7 @@ def test_the_launchers_table(tmp_path: Path) -> None:
             host="far.example.org",
             state=RankState.UNREADABLE,
             why="rank 1 runs on far.example.org, and only the processes of this machine were read",
-            way_out="without --here `mqs job` reads other machines too (docs/clusters.md)",
+            remedy="without --here `mqs job` reads other machines too (docs/clusters.md)",
         )
         assert (gone.state, gone.why) == (RankState.EXITED, "rank 2 (process 4194305) has exited")
         assert found.worlds == (FoundWorld(3, False),)
@@ -368,22 +368,22 @@ def test_what_is_no_job() -> None:
 
 
 def test_a_program_that_reads_a_library(tmp_path: Path) -> None:
-    """A process that has mapped an MPI's library to look at it, as debuggers do, doesn't use it."""
+    """A process that has mapped an MPI's library to read it, as debuggers do, doesn't use it."""
     library = tmp_path / "libmpi.so.40"
     library.write_bytes(bytes(mmap.PAGESIZE))
 
-    def look() -> Iterator[None]:
+    def read_library() -> Iterator[None]:
         with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
             yield
 
-    with other_process(look) as child, pytest.raises(JobError):
+    with other_process(read_library) as child, pytest.raises(JobError):
         find_job(child.pid)
 
 
 def test_a_script_of_a_batch_job_is_no_rank() -> None:
     """Slurm gives its variables to the user's script, too: they alone make nobody a rank."""
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | SLURM) as script:
             try:
@@ -392,12 +392,12 @@ def test_a_script_of_a_batch_job_is_no_rank() -> None:
                 script.kill()
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert re.fullmatch(r"JobError: process \d+ \(sleep\) is no part of an MPI job on this machine", child.report)
 
 
 def test_a_family_that_changed_while_it_was_read_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numbers were given anew meanwhile, two processes may be each other's parents."""
+    """Where numbers were given again meanwhile, two processes may be each other's parents."""
     found = {pid: Stat(pid, "odd", "S", 5 - pid, 0) for pid in (2, 3)}
     monkeypatch.setattr(processes, "numbers_in", lambda path: iter(found))
     monkeypatch.setattr(processes, "read_stat", found.get)
@@ -454,7 +454,7 @@ def test_a_ranks_environment_runs_no_command(trap: tuple[str, Path]) -> None:
     """SLURM_STEP_NODELIST of a process below one that is called slurmstepd is text, also where it is a group's."""
     text, ran = trap
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": text}) as rank:
             try:
@@ -464,7 +464,7 @@ def test_a_ranks_environment_runs_no_command(trap: tuple[str, Path]) -> None:
                 rank.kill()
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "holding"
 
 
@@ -472,7 +472,7 @@ def test_the_arguments_of_a_launchers_child_run_no_command(trap: tuple[str, Path
     """What says that it is srun, and which nodes it starts daemons on, may be anything."""
     text, ran = trap
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"mpiexec")
         command = ["srun", "-c", "sleep 60; true", f"--nodelist={text}"]
         with (
@@ -487,7 +487,7 @@ def test_the_arguments_of_a_launchers_child_run_no_command(trap: tuple[str, Path
                 os.killpg(srun.pid, signal.SIGKILL)
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "holding"
 
 
@@ -503,7 +503,7 @@ def test_a_launchers_table_runs_no_command(trap: tuple[str, Path], tmp_path: Pat
 def test_root_asks_no_nodes_that_a_rank_names(user: int) -> None:
     """A rank's environment may lead a user to nodes, who is told which, and root nowhere: what was left out is said."""
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         os.geteuid = lambda: user
         ctypes.CDLL(None).prctl(PR_SET_NAME, b"slurmstepd")
         with subprocess.Popen(["sleep", "60"], env=os.environ | HYDRA | {"SLURM_STEP_NODELIST": "far[1-2]"}) as rank:
@@ -520,7 +520,7 @@ def test_root_asks_no_nodes_that_a_rank_names(user: int) -> None:
         assert user or f"--hosts '{fold([HOST, 'far1', 'far2'])}'" in err.getvalue()
         yield
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "holding"
 
 
@@ -545,13 +545,13 @@ def test_names_of_worlds_and_numbers_of_jobs_may_be_anything() -> None:
 def test_another_users_job(tmp_path: Path) -> None:
     """The job of another user is refused when it is named, and not listed."""
 
-    def look_as_nobody() -> Iterator[None]:
+    def search_as_nobody() -> Iterator[None]:
         become_nobody()
         assert pid not in {job.launcher for job in find_jobs()}
         find_job(pid)
         yield
 
-    with launcher_with(tmp_path, '{"", "/a/program"}') as pid, other_process(look_as_nobody) as child:
+    with launcher_with(tmp_path, '{"", "/a/program"}') as pid, other_process(search_as_nobody) as child:
         assert child.report.startswith(NotPermittedError.__name__)
 
 
@@ -559,7 +559,7 @@ def test_another_users_job(tmp_path: Path) -> None:
 def test_a_closed_rank() -> None:
     """What a launcher has started but the kernel keeps closed is listed, with the reason."""
 
-    def start_and_look() -> Iterator[None]:
+    def start_and_search() -> Iterator[None]:
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_NAME, b"hydra_pmi_proxy")
         become_nobody()  # which closes this process, and those that it starts
@@ -572,12 +572,12 @@ def test_a_closed_rank() -> None:
             for pid in (os.getpid(), child):
                 [rank] = find_job(pid).ranks
                 assert (rank.rank, rank.pid, rank.state) == (None, child, RankState.UNREADABLE)
-                assert rank.why.startswith(f"the kernel doesn't let us look into process {child}")
+                assert rank.why.startswith(f"the kernel doesn't let us read process {child}")
         finally:
             os.kill(child, signal.SIGKILL)
         yield from ()
 
-    with other_process(start_and_look) as child:
+    with other_process(start_and_search) as child:
         assert child.report == "done"
 
 

@@ -87,7 +87,7 @@ def idle_job(compiler: Compiler, name: str, *options: str, ranks: int = RANKS) -
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process is there, and not only its parent's note of it."""
+    """Return whether a process is there, and not only its parent's note of it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -113,7 +113,7 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
     assert {(each.world, each.state, each.why) for each in job.processes} == {(0, RankState.READ, "")}
     assert (job.sizes, job.stopped, job.interval, job.launcher) == ((RANKS,), True, 0.01, found.launcher)
     assert job.mpi.startswith(MPIS[name].product)
-    assert 0 < job.pause < 60
+    assert 0 < job.stop_time < 60
     for process in job.processes:
         first, second = process.samples
         assert (first.at, second.at > 0) == (0.0, True)
@@ -122,11 +122,11 @@ def test_all_ranks_of_a_job(name: str, compiler: Compiler) -> None:
         assert first.stacks[0].call is None, "it sleeps outside MPI"
     assert done == [(rank, RANKS) for rank in range(RANKS)] * 2
     assert outcomes(moving) == outcomes(job)
-    assert (moving.stopped, moving.pause) == (False, 0.0)
+    assert (moving.stopped, moving.stop_time) == (False, 0.0)
     assert all(isinstance(each.samples[0].stacks, Hidden) for each in moving.processes)
 
 
-def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None:
+def test_samples_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None:
     """As many as it takes to be sure, and no more than MAX_MORE: all have been seen by who doubts."""
     with idle_job(compiler, "openmpi-debian") as (found, _):
         for doubts in ([False], [True, True, False], [True] * MAX_MORE):
@@ -141,7 +141,7 @@ def test_looks_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> None
             assert {len(each.samples) for each in job.processes} == {2 + doubts.count(True)}
 
 
-def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
+def test_a_rank_that_ended_between_two_samples_is_followed_by_one_more() -> None:
     """What it sent last may have been under way to a rank that stood already: the sample before has to have its end."""
     running, ended = (made_up.job(made_up.rank(0), other) for other in (made_up.rank(1), made_up.gone(1)))
     for looks, most in (([running, ended, ended], 3), ([ended, ended], 2), ([running, running], 2)):
@@ -151,7 +151,7 @@ def test_a_rank_that_ended_between_two_looks_is_followed_by_one_more() -> None:
         assert len(job.processes[0].samples) == most
 
 
-def test_a_job_that_is_over_is_looked_at_no_more() -> None:
+def test_a_job_that_is_over_is_sampled_no_more() -> None:
     """Nobody is left to whom something may be under way."""
     running, over = (made_up.job(*ranks) for ranks in ((made_up.rank(0), made_up.rank(1)), map(made_up.gone, (0, 1))))
     reader = create_autospec(JobReader, instance=True)
@@ -161,8 +161,8 @@ def test_a_job_that_is_over_is_looked_at_no_more() -> None:
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_look_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
-    """However often the ranks are looked at, what was read for one sample is gone with it: no stack is kept."""
+def test_a_sample_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> None:
+    """However often the ranks are read, what was read for one sample is gone with it: no stack is kept."""
     kept = []
     with (
         idle_job(compiler, "openmpi-debian", ranks=2) as (found, _),
@@ -192,7 +192,7 @@ def test_spawned_ranks(compiler: Compiler) -> None:
     assert job.sizes == (2, 2)
 
 
-def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_that_go_on_between_two_samples(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """The frames of the calls that ranks were in are watched until the next sample, which says whose have changed."""
     watched = []
 
@@ -209,7 +209,7 @@ def test_ranks_that_go_on_between_two_looks(compiler: Compiler, monkeypatch: pyt
         pids = [truth["pid"] for truth in running_job.wait_until_ready()]
         job = read_job(find_job(running_job.launcher.pid), open_core, samples=2, interval=0.3)
     assert watched == [(pids, 0.3, True)]
-    assert [[sample.went_on for sample in each.samples] for each in job.processes] == [[False, False], [False, True]]
+    assert [[sample.progressed for sample in each.samples] for each in job.processes] == [[False, False], [False, True]]
 
 
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
@@ -263,7 +263,7 @@ def test_a_bug_where_one_rank_is_read_leaves_the_others(
     for job in (stopped_job, running_job):
         assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
         assert "failed: ZeroDivisionError: by zero" in job.processes[1].why
-        assert job.processes[1].way_out == InternalError.help
+        assert job.processes[1].remedy == InternalError.help
 
 
 @pytest.mark.parametrize(
@@ -322,26 +322,26 @@ def test_a_rank_that_runs_under_another_debugger(compiler: Compiler) -> None:
         job = read_job(found, open_core)
         assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
         assert f"held by another debugger, process {child.pid}" in job.processes[1].why
-        assert job.processes[1].way_out == AlreadyTracedError.help
+        assert job.processes[1].remedy == AlreadyTracedError.help
 
 
 @pytest.mark.parametrize("name", KINDS[:1])
 @pytest.mark.parametrize("signal_", [signal.SIGSTOP, signal.SIGTSTP])
 def test_a_rank_that_a_signal_has_stopped_stays_so(name: str, signal_: signal.Signals, compiler: Compiler) -> None:
-    """It is read, the signal is told, and after the sample it stands as before, until it gets SIGCONT."""
+    """It is read, the signal is reported, and after the sample it stands as before, until it gets SIGCONT."""
     with idle_job(compiler, name) as (found, pids):
         os.kill(pids[1], signal_)
         wait_until(lambda: states(pids[1]) == {"T"})
         job = read_job(found, open_core, samples=2, interval=0.1)
         wait_until(lambda: states(pids[1]) == {"T"})
-        glimpse = read_job(found, open_core, stop=False)
+        sample = read_job(found, open_core, stop=False)
         os.kill(pids[1], signal.SIGCONT)
     assert [[sample.halt for sample in process.samples] for process in job.processes] == [
         [None, None],
         [Halt(signal_.name), Halt(signal_.name)],
         [None, None],
     ]
-    assert glimpse.processes[1].samples[0].halt == Halt("")
+    assert sample.processes[1].samples[0].halt == Halt("")
 
 
 @pytest.mark.root  # who may make cgroups
@@ -352,7 +352,7 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
     with idle_job(compiler, name) as (found, pids):
         with frozen(pids[1], version) as file:
             job = read_job(found, open_core, samples=2, interval=0.1)
-            glimpse = read_job(found, open_core, stop=False)
+            sample = read_job(found, open_core, stop=False)
             is_frozen = frozen_by(pids[1])
         assert frozen_by(pids[1]) == ""
         assert read_status(pids[1]).tracer == 0
@@ -362,17 +362,17 @@ def test_a_rank_that_its_cgroup_has_frozen_is_stopped(name: str, version: int, c
         [halt, halt],
         [None, None],
     ]
-    assert glimpse.processes[1].samples[0].halt == halt
+    assert sample.processes[1].samples[0].halt == halt
     assert is_frozen == str(file)
     assert isinstance(job.processes[1].samples[-1].stacks, Hidden) == (version == 1)
     assert job.processes[1].samples[-1].snapshot.communicators == job.processes[1].samples[0].snapshot.communicators
-    assert job.pause < 1.0
+    assert job.stop_time < 1.0
     (finding,) = (each for each in conclude(job).findings if each.cause is Cause.STOPPED)
     assert finding.sentence.startswith("Rank 1 is frozen by its cgroup")
     assert finding.advice.endswith(f"echo {'THAWED' if version == 1 else '0'} > {file}")
 
 
-def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> None:
+def test_a_job_that_ends_between_two_samples_has_exited(compiler: Compiler) -> None:
     """Each rank says so in a whole sentence, also when its number is nobody's any more."""
     with idle_job(compiler, "mpich-4.3.2-pypi") as (found, pids), reader_of(found, ReadingOptions()) as reader:
         before = reader.sample()
@@ -388,9 +388,7 @@ def test_a_job_that_ends_between_two_looks_has_exited(compiler: Compiler) -> Non
 
 
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.3.2-pypi"])
-def test_what_is_half_changed_is_looked_at_again(
-    name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_half_changed_is_read_again(name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank whose memory a call was changing is read in the next sample, and no more is said of it."""
     failures: list[MqsError] = [BrokenStructureError("a loop"), TargetReadError(0, 72), TargetReadError(0, 72)]
     true_read = LiveRank.read
@@ -407,7 +405,7 @@ def test_what_is_half_changed_is_looked_at_again(
         assert [len(process.samples) for process in job.processes] == [4, 1, 4]
         failures[:] = [TargetReadError(0, 72)] * 99
         still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
-    assert (still.processes[1].state, still.processes[1].passes) == (RankState.UNREADABLE, True)
+    assert (still.processes[1].state, still.processes[1].transient) == (RankState.UNREADABLE, True)
     assert len(still.processes[0].samples) == 2 + MAX_MORE
 
 
@@ -558,7 +556,7 @@ def test_one_that_is_gone_leaves_the_others_stopped(sleepers: list[subprocess.Po
         fail_while_they_stand()
     assert {pid: type(error) for pid, error in stop_.failures.items()} == {4194305: NoSuchProcessError}
     assert all(states(pid) <= RUNNING for pid in pids)
-    assert stop_.pause > 0
+    assert stop_.stop_time > 0
 
 
 @pytest.mark.parametrize("step", [1, 13, 24])
@@ -630,7 +628,7 @@ def one_rank(pid: int) -> FoundJob:
 def test_a_process_that_ends_while_it_is_opened(
     sleepers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What drgn can't tell of a process that ends, or begins another program, is an error with the cause."""
+    """What drgn can't read of a process that ends, or starts another program, is an error with the cause."""
     ends, changes = sleepers[:2]
 
     def vanish(program: object) -> None:
@@ -646,7 +644,7 @@ def test_a_process_that_ends_while_it_is_opened(
     changing = True
     process = read_job(one_rank(changes.pid), open_core).processes[0]
     assert process.state is RankState.UNREADABLE
-    assert process.why == f"the modules of process {changes.pid} can't be told: no such mapping"
+    assert process.why == f"the modules of process {changes.pid} can't be determined: no such mapping"
 
 
 def test_a_rank_that_is_killed_while_it_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def lock_that(pid: int) -> Lock | None:
 
 
 @pytest.mark.parametrize("lock", [fcntl.flock, fcntl.lockf], ids=lambda lock: lock.__name__)
-def test_the_kernel_tells_who_holds_a_file_lock(lock: Callable[..., None], tmp_path: Path) -> None:
+def test_the_kernel_shows_who_holds_a_file_lock(lock: Callable[..., None], tmp_path: Path) -> None:
     """By the process, which may be none of a job; the last of several who wait is told the holder, too."""
     own = read_stat(os.getpid())
     assert own is not None

@@ -104,7 +104,7 @@ def test_nothing_of_what_was_read_is_lost_in_folding() -> None:
     received = (receive(ANY, tag=ANY), unexpected(1), unexpected(2, tag=3))
     ranks = [
         made(0, *received, call="MPI_Recv", arguments=given(source=ANY)),
-        made(1, call="MPI_Barrier", went_on=True, halt=Halt("SIGSTOP")),
+        made(1, call="MPI_Barrier", progressed=True, halt=Halt("SIGSTOP")),
         made(2, stacks=Hidden("no reason", "none")),
         made(3, hidden=[Queue.SENDS], windows=[]),
         made(None, program="\udcff", state=RankState.UNREADABLE, why="why"),
@@ -162,7 +162,7 @@ def test_what_no_agent_has_read_is_refused(spoil: Callable[[dict[str, Any]], obj
     [
         [1001, {"all": {}}],
         [0, {"kinds": [], "of": [{"each": []}] * 1000}],
-        [400, {"of": {"queue": {"all": "sends"}, "operations": {"all": []}, "way_out": {"all": ""}}}],
+        [400, {"of": {"queue": {"all": "sends"}, "operations": {"all": []}, "remedy": {"all": ""}}}],
     ],
 )
 def test_columns_that_stand_for_more_values_than_any_are_refused(
@@ -175,7 +175,7 @@ def test_columns_that_stand_for_more_values_than_any_are_refused(
         Jobs().read(document, most=4)
 
 
-def test_an_agent_that_tells_of_more_ranks_than_it_has_is_not_believed() -> None:
+def test_an_agent_that_reports_more_ranks_than_it_has_is_not_believed() -> None:
     """A short column can stand for millions."""
     with pytest.raises(DamagedError, match="more processes than"):
         Jobs().read(write_processes(ring(4).processes), most=3)
@@ -278,7 +278,7 @@ RACKS = ("r1n1x", "r1n2x", "r2n1x", "r2n2x")
     ],
     ids=["names", "Slurm's list", "commands", "Slurm's lists", "too many", "too long", "ClusterShell's"],
 )
-def test_names_that_nodes_tell_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
+def test_names_that_nodes_report_are_believed_when_they_are_names(names: list[str], found: list[str]) -> None:
     """What could be an option or a command is none, and a list that would fill the memory isn't unfolded."""
     assert list(hosts.named(names)) == found
 
@@ -404,7 +404,7 @@ def test_nodes_that_fail_alike_share_a_sentence() -> None:
     assert merged(answers, "head", None).lost == ("libmqs can't be started on n[1-3]",)
 
 
-def test_worlds_are_told_apart_by_their_keys() -> None:
+def test_worlds_are_distinguished_by_their_keys() -> None:
     """Each node numbers those that it has in its own order."""
     first, second = FoundWorld(1, False, "job@1"), FoundWorld(1, False, "job@2")
     one = part("a", rank(0, 7, "a"))._replace(worlds=(first,))
@@ -477,7 +477,7 @@ def test_what_is_no_agent_is_given_up(talk: Callable[[Mapping[str, Sequence[obje
         "endless": ["endless"],
         "grows": [wire.GREETING, "endless"],
         "other": [wire.GREETING, answer("stop", 7)],
-        "acknowledges": [wire.GREETING, answer("hold")],
+        "acknowledges": [wire.GREETING, answer("keep_alive")],
         "refuses": [wire.GREETING, {"to": "it", "failed": "no", "help": "try"}],
     }
     agents, heard = talk(told), {}
@@ -496,7 +496,7 @@ def test_what_is_no_agent_is_given_up(talk: Callable[[Mapping[str, Sequence[obje
     wait_until(lambda: {node for node, pid in pids.items() if Path(f"/proc/{pid}").exists()} == {"greets", "refuses"})
 
 
-def test_what_an_agent_tells_is_of_its_own_ranks(
+def test_what_an_agent_reports_is_of_its_own_ranks(
     talk: Callable[[Mapping[str, Sequence[object]]], Agents],
 ) -> None:
     """A process that says another rank than it was started as, that is left out, or has two samples is not read."""
@@ -518,7 +518,7 @@ def test_what_an_agent_tells_is_of_its_own_ranks(
             node: [
                 wire.GREETING,
                 answer("find", wire.write(wire.NodeParts((parts[node],), ()))),
-                answer("tell", documents[node]),
+                answer("report", documents[node]),
             ]
             for node in told
         }
@@ -534,7 +534,7 @@ def test_what_an_agent_tells_is_of_its_own_ranks(
     assert [each.why for each in read[1:]] == [
         f"process {processes[1].pid} on other says that it is rank 0, and its launcher gave it rank 1",
         f"the agent says nothing of process {processes[2].pid} on silent",
-        "what twice sent is no answer of an agent: it has looked more than once",
+        "what twice sent is no answer of an agent: it has read more than once",
     ]
 
 
@@ -576,7 +576,7 @@ def test_what_an_agent_names_runs_no_command(
 def test_the_nodes_that_an_agent_names_are_asked_or_left_out(
     follow: bool, talk: Callable[[Mapping[str, Sequence[object]]], Agents]
 ) -> None:
-    """Before any is reached its name is told; those that aren't to be followed are told afterwards."""
+    """Before any is reached its name is reported; those that aren't to be followed are reported afterwards."""
     found = part("a", rank(0, 7, "a"), listed(1, 8, "b"), launcher=5)._replace(hosts=("a", "c[1-2]"))
     said = {"a": [wire.GREETING, answer("find", wire.write(wire.NodeParts((found,), ())))]}
     others = ["c1", "c2", "b"]
@@ -634,7 +634,7 @@ class Sent:
             wait_until(lambda: any(folder.glob("*/mqs_dll/*")) and self._has_read_all())
 
     def _has_read_all(self) -> bool:
-        """Tell whether what reads the archive waits for more of it: nothing but a signal ends it then."""
+        """Return whether what reads the archive waits for more of it: nothing but a signal ends it then."""
         assert self.shell.stdin is not None
         unread = fcntl.ioctl(self.shell.stdin, termios.FIONREAD, bytes(4))
         return int.from_bytes(unread, sys.byteorder) == 0

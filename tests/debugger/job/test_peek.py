@@ -113,11 +113,11 @@ def test_a_call_that_is_seen_to_end_needs_no_breakpoint(monkeypatch: pytest.Monk
     """The kernel is asked about those alone whose frames have not changed for a while."""
     asked: list[int] = []
 
-    def begin(returns: Returns, calls: Sequence[WatchedReturn], seconds: float) -> set[WatchedReturn]:
+    def start(returns: Returns, calls: Sequence[WatchedReturn], seconds: float) -> set[WatchedReturn]:
         asked.extend(call.thread for call in calls)
         return set()
 
-    monkeypatch.setattr(Returns, "begin", begin)
+    monkeypatch.setattr(Returns, "start", start)
     other = (NO_THREAD - 1, *FRAME[1:])
     targets = [(Moving(2), [FRAME]), (Moving(peek.FIRST_PEEKS + 1), [other])]
     assert peek.changed(targets, SECONDS, holder) == [True, True]

@@ -1,4 +1,4 @@
-"""What is begun is ended, in whatever line a Ctrl-C strikes."""
+"""What is started is ended, in whatever line a Ctrl-C strikes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from mqs_dll.debugger.stopping.interrupts import ended
 
 
-def test_what_is_begun_is_ended_in_whatever_line_a_ctrl_c_strikes() -> None:
-    """In those of the frames below, too, that begin and end it: nothing is left, and Ctrl-C works as before."""
+def test_what_is_started_is_ended_in_whatever_line_a_ctrl_c_strikes() -> None:
+    """In those of the frames below, too, that start and end it: nothing is left, and Ctrl-C works as before."""
     begun: list[str] = []
     left = 0  # lines before it strikes
 

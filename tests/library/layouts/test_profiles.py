@@ -219,7 +219,7 @@ class SmallSolver(LayoutSolver):
 
     views = (OmpiGroup,)
 
-    def room(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
+    def possible_offsets(self, struct: str, code: str, places: Sequence[Place] = ()) -> range:
         """Return all offsets."""
         return range(0, 12, 4)
 
@@ -244,7 +244,7 @@ def test_a_row_of_a_table_pins_a_member_by_the_objects_whose_value_is_known() ->
         solver.code_of("ompi_group_t", "none")
 
 
-def test_a_row_may_tell_how_its_member_is_seen() -> None:
+def test_a_row_may_show_how_its_member_is_seen() -> None:
     """By what the solver knows and the object's entry; else what is declared as characters is seen as a text."""
     dump = small_dump(struct.pack("<4sQ", b"ab", BASE + 12), struct.pack("<4sQ", b"cd", BASE))
     places: list[Place] = [(dump, BASE, {"own": "ab", "other": "cd"}), (dump, BASE + 12, {"own": "cd", "other": "ab"})]

@@ -25,7 +25,7 @@ class Base(View):
 
 
 class Derived(Base):
-    """A struct that begins with a base_t."""
+    """A struct that starts with a base_t."""
 
     struct = "derived_t"
     count: int = int32("base_t")

@@ -68,7 +68,7 @@ class MadeUpMpi(AttachedMpi[Entry]):
     """An MPI with one communicator."""
 
     def __init__(self, entry: Entry, *sources: int) -> None:
-        """Begin, with the sources of its receives."""
+        """Start, with the sources of its receives."""
         identity, datatypes = Identity("made up", Layouts()), cast(DatatypeReader, None)
         super().__init__(Memory(MemoryImage({})), identity, Pending(*sources), datatypes)
         self._entry = entry

@@ -40,7 +40,7 @@ def mapped(first_page: bytes, **more: bytes) -> Memory:
 
 
 def test_a_library_is_found_from_one_of_its_functions() -> None:
-    """The header below a function is found over holes between the segments, and tells all segments."""
+    """The header below a function is found over holes between the segments, and shows all segments."""
     library = library_at(mapped(header(SEGMENTS)), CODE + PAGE + 17, None)
     assert library.base == BASE
     assert library.segments == (
@@ -51,7 +51,7 @@ def test_a_library_is_found_from_one_of_its_functions() -> None:
 
 
 def test_a_segment_may_lie_farther_back_in_the_file_than_in_memory() -> None:
-    """Tools that edit libraries, like patchelf, put it there: the header tells all the same where the others are."""
+    """Tools that edit libraries, like patchelf, put it there: the header shows all the same where the others are."""
     page = bytearray(header(SEGMENTS))
     struct.pack_into("<Q", page, 64 + 2 * 56 + 8, DATA - BASE + PAGE)  # p_offset of the last one
     library = library_at(mapped(bytes(page)), CODE, None)

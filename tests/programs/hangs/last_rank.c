@@ -1,4 +1,4 @@
-/* All but rank 2 have called MPI_Finalize, which ends when all have; rank 2 computes for ever. */
+/* All but rank 2 have called MPI_Finalize, which ends when all have; rank 2 computes forever. */
 #include "hang.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* Nothing is wrong: ranks hand particles to their neighbours in each direction, in turn. How many come is told first, with
+/* Nothing is wrong: ranks hand particles to their neighbours in each direction, in turn. Their number is sent first, with
  * the same tag, and is another number each time; while it is on the way, and they are, the ranks compute. */
 #include "hang.h"
 

@@ -1,5 +1,5 @@
-/* Nothing is wrong: a value goes to and fro as fast as it can, and nothing on the ranks' stacks tells one turn from
- * the next. */
+/* Nothing is wrong: a value goes to and fro as fast as it can, and nothing on the ranks' stacks distinguishes one turn
+ * from the next. */
 #include "hang.h"
 
 static int value;

@@ -1,4 +1,4 @@
-/* Nothing is wrong: each rank takes a value from the left, works on it, and hands it to the right, for ever. */
+/* Nothing is wrong: each rank takes a value from the left, works on it, and hands it to the right, forever. */
 #include "hang.h"
 
 enum { MICROSECONDS = 20000 };

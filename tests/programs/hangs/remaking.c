@@ -1,5 +1,5 @@
-/* Nothing is wrong: communicators are made and freed as fast as that goes, so that a look often meets a rank's list of them
- * half changed. */
+/* Nothing is wrong: communicators are made and freed as fast as that goes, so that a sample often meets a rank's list
+ * of them half changed. */
 #include "hang.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* Nothing is wrong: all ranks hand a value to the right and take one from the left, for ever, by one call. */
+/* Nothing is wrong: all ranks hand a value to the right and take one from the left, forever, by one call. */
 #include "hang.h"
 
 static int mine, theirs;

@@ -1,4 +1,4 @@
-/* Rank 2 computes for ever; the others wait for it in MPI_Allreduce. */
+/* Rank 2 computes forever; the others wait for it in MPI_Allreduce. */
 #include "hang.h"
 
 int main(int argc, char **argv)

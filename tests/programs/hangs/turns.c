@@ -1,4 +1,4 @@
-/* Nothing is wrong: all ranks take turns to count something in rank 0's part of a window, for ever. */
+/* Nothing is wrong: all ranks take turns to count something in rank 0's part of a window, forever. */
 #include "hang.h"
 
 int main(int argc, char **argv)

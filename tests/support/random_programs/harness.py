@@ -1,4 +1,4 @@
-"""Compiles random programs, has them block, and compares their arguments with what is told of them."""
+"""Compiles random programs, has them block, and compares their arguments with what is reported of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks import StackTracer, capture, unwind
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.stop import stopped
-from mqs_dll.job.records import CallStack, Witness
+from mqs_dll.job.records import ArgumentEvidence, CallStack
 from mqs_dll.job.snapshot import Hidden
 from tests.support.random_programs.library import FUNCTIONS, library
 from tests.support.random_programs.program import HELPERS, THROWER, program
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     name: str
     true: int
     told: int | None
-    witness: Witness | None
+    evidence: ArgumentEvidence | None
 
     @property
     def is_wrong(self) -> bool:
@@ -97,7 +97,7 @@ def compile_program(folder: Path, seed: str, options: str, units: int) -> Progra
 
 
 def outcomes(made: Program) -> list[Outcome]:
-    """Run a program; return each argument of each call that it blocks in, and what is told of it."""
+    """Run a program; return each argument of each call that it blocks in, and what is reported of it."""
     found: list[Outcome] = []
     with subprocess.Popen([made.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdin
@@ -108,7 +108,7 @@ def outcomes(made: Program) -> list[Outcome]:
             with LiveProcess(running.pid) as process:
                 tracer = StackTracer(process.program, process.fetch)
                 for _ in range(made.units):
-                    found += _look(made, process, tracer)
+                    found += _read(made, process, tracer)
                     os.write(running.stdin.fileno(), b"g")
                     if not os.read(running.stdout.fileno(), 1):
                         break
@@ -117,7 +117,7 @@ def outcomes(made: Program) -> list[Outcome]:
     return found
 
 
-def _look(made: Program, process: LiveProcess, tracer: StackTracer) -> list[Outcome]:
+def _read(made: Program, process: LiveProcess, tracer: StackTracer) -> list[Outcome]:
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
     with patch.object(Constants, "may_be", return_value=True):  # these programs call with what no MPI would take
@@ -138,7 +138,7 @@ def _compare(made: Program, process: LiveProcess, stack: CallStack) -> list[Outc
         true = int.from_bytes(data[8 * number : 8 * number + 8], "little", signed=kind == "i")
         told = stack.argument(name)
         found.append(
-            Outcome(made.options, stack.call, name, true, told.value if told else None, told.witness if told else None)
+            Outcome(made.options, stack.call, name, true, told.value if told else None, told.evidence if told else None)
         )
     return found
 

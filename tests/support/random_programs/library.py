@@ -1,4 +1,4 @@
-"""Writes the source of a library that looks like an MPI: its functions write down their arguments, and block."""
+"""Writes the source of a library that resembles an MPI: its functions write down their arguments, and block."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Unit:
     """Writes the functions of one program."""
 
     def __init__(self, random: Random, name: str, *, is_cpp: bool) -> None:
-        """Begin."""
+        """Start."""
         self._random = random
         self._name = name
         self._is_cpp = is_cpp

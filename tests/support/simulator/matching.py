@@ -71,7 +71,7 @@ def _end(state: State, request: Request, message: Message) -> None:
 
 
 def matches(request: Request, message: Message) -> bool:
-    """Tell whether a receive or a probe can have a message."""
+    """Return whether a receive or a probe can have a message."""
     return (
         request.comm == message.comm
         and bool(request.internal) == bool(message.internal)

@@ -39,7 +39,7 @@ class Mpi:
 
 
 def may_act(state: State, thread: Thread) -> bool:
-    """Tell whether a thread can go on, if only to ask the same again."""
+    """Return whether a thread can go on, if only to ask the same again."""
     call = thread.call
     if thread.has_ended or (call is not None and call.is_end):
         return False
@@ -54,7 +54,7 @@ def may_act(state: State, thread: Thread) -> bool:
 
 
 def is_in_mpi(thread: Thread) -> bool:
-    """Tell whether a thread's call moves the rank's messages."""
+    """Return whether a thread's call moves the rank's messages."""
     return thread.call is not None and not thread.call.in_callback
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Status
 from mqs_dll.contract.phrases import How, made_by, received_by
-from mqs_dll.job.records import Argument, CallStack, Frame, Job, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence, CallStack, Frame, Job
 from tests.support import made_up_job as made_up
 from tests.support.simulator.programs import ANY, Comm, Complete, Compute, Join
 from tests.support.simulator.running import Mpi
@@ -50,24 +50,24 @@ class Sampler:
     """Seconds between two samples."""
     on_nodes: bool = False
     """Whether each rank runs on a node of its own."""
-    looks: dict[int, made_up.Rank] = field(default_factory=dict)
+    samples: dict[int, made_up.Rank] = field(default_factory=dict)
     _comms: dict[Comm, made_up.Comm | None] = field(default_factory=dict)
     _left: dict[int, int] = field(default_factory=dict)
     """By place of a thread that was in a call at the last sample, the calls that had returned."""
 
-    def look(self, state: State, mpi: Mpi, *, skew: int = 0) -> None:
+    def sample(self, state: State, mpi: Mpi, *, skew: int = 0) -> None:
         """Freeze one rank after another, and add what each shows; at most ``skew`` moves lie between two of them."""
         for each in _comms(state):
             self._comms.setdefault(each, _made_up(each))
         frozen: set[int] = set()
         for rank in self.numbers.sample([*state.ranks], len(state.ranks)):
-            self.looks[rank] = self._rank(state, rank)
+            self.samples[rank] = self._rank(state, rank)
             frozen.add(rank)
             run(state, mpi, self.numbers, self.numbers.randint(0, skew), frozen)
 
     def job(self) -> Job:
         """Return what all samples have seen."""
-        everyone = (self.looks[rank] for rank in sorted(self.looks))
+        everyone = (self.samples[rank] for rank in sorted(self.samples))
         shared = [each for each in self._comms.values() if each is not None]
         return made_up.job(*everyone, communicators=shared, mpi=self.product.value, interval=self.interval)
 
@@ -90,8 +90,8 @@ class Sampler:
             ],
             host=f"node{rank if self.on_nodes else 0}",
             watched=bool(before),
-            went_on=moved,
-            earlier=self.looks.get(rank),
+            progressed=moved,
+            earlier=self.samples.get(rank),
         )
 
     # ------------------------------------------------------------ queues
@@ -206,7 +206,9 @@ class Sampler:
             several = call.name.removeprefix("MPI_") not in ("Wait", "Test")
             name = "array_of_requests" if several else "request"
             return (
-                Argument(name, 0x7FFC_0000, Witness.BOTH, elements=tuple(_handle(each.number) for each in requests)),
+                Argument(
+                    name, 0x7FFC_0000, ArgumentEvidence.BOTH, elements=tuple(_handle(each.number) for each in requests)
+                ),
             )
         comm = call.comm
         if comm is None:

@@ -83,6 +83,6 @@ def _end(state: State, number: int) -> None:
 
 
 def asks_in_vain(state: State, thread: Thread) -> bool:
-    """Tell whether a thread asks for ever for what hasn't happened."""
+    """Return whether a thread asks forever for what hasn't happened."""
     call = thread.call
     return call is not None and call.tries == 0 and not state.is_over(call)

@@ -75,7 +75,7 @@ class Call:
     """Numbers of requests; of a collective call those of the phase that it is in."""
     is_any: bool = False
     tries: int | None = None
-    """None for one that blocks; of one that only asks, how often the program still repeats it; 0 for ever."""
+    """None for one that blocks; of one that only asks, how often the program still repeats it; 0 forever."""
     comm: Comm | None = None
     root: int | None = None
     phases: tuple[Phase, ...] = ()
@@ -162,6 +162,6 @@ class State:
         )
 
     def is_over(self, call: Call) -> bool:
-        """Tell whether enough has ended for a call to end, or for its next phase to start."""
+        """Return whether enough has ended for a call to end, or for its next phase to start."""
         over = [number in self.complete for number in call.waits]
         return (any(over) or not over) if call.is_any else all(over)

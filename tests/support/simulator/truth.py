@@ -62,7 +62,7 @@ def can_go_on(state: State, mpi: Mpi) -> set[int]:
 
 
 def is_over(state: State) -> bool:
-    """Tell whether all ranks are in MPI_Finalize, or have ended."""
+    """Return whether all ranks are in MPI_Finalize, or have ended."""
     return all(thread.has_ended or (thread.call is not None and thread.call.is_end) for thread in state.threads)
 
 
@@ -105,7 +105,7 @@ def _go_on_in_calls(state: State, mpi: Mpi) -> None:
 
 
 def _all_may_enter(moment: _Moment, request: Request) -> bool:
-    """Tell whether the collective call that a receive is a piece of is one that all have made, or may make.
+    """Return whether the collective call that a receive is a piece of is one that all have made, or may make.
 
     Who has made as many calls on the communicator has made that one, or another one in its place, and never will.
     """
@@ -131,7 +131,7 @@ def _end_receive(state: State, number: int) -> None:
 
 
 def _has_choice(state: State, rank: int) -> bool:
-    """Tell whether it matters which message arrives at a rank first: a receive there has any source."""
+    """Return whether it matters which message arrives at a rank first: a receive there has any source."""
     waiting = (state.requests[number] for number in state.waiting)
     return any(each.rank == rank and each.peer == ANY and each.kind is Kind.RECEIVE for each in waiting)
 

@@ -74,7 +74,7 @@ def compare_internal(truth: Truth, shown: CommunicatorSnapshot) -> list[str]:
 
 
 def is_named_by(collective: TrueCollective, text: bytes) -> bool:
-    """Tell whether the lines of an operation's text say that it belongs to a collective."""
+    """Return whether the lines of an operation's text say that it belongs to a collective."""
     if not collective.blocking:
         return b"nonblocking collective" in text
     if collective.call.startswith("MPI_Neighbor"):  # MPICH makes it of the nonblocking one
@@ -83,5 +83,5 @@ def is_named_by(collective: TrueCollective, text: bytes) -> bool:
 
 
 def mentions(text: bytes, word: str) -> bool:
-    """Tell whether a text contains a word as a whole."""
+    """Return whether a text contains a word as a whole."""
     return re.search(rb"\b%s\b" % re.escape(word.encode()), text) is not None

@@ -39,7 +39,7 @@ def pair(
 
 
 def may_be_called(true: TrueCommunicator, shown: CommunicatorSnapshot, *, lineage: bool) -> bool:
-    """Tell whether name, marks and the 64-byte field may be these; with lineage, words for what has no name, too."""
+    """Return whether name, marks and the 64-byte field may be these; with lineage, words for what has no name, too."""
     name, label = fitting(true.name), shown.label
     remote = None if true.remote_group is None else len(true.remote_group)
     if label._replace(description=b"") != Label(name, b"", remote, true.freed):
@@ -68,7 +68,7 @@ def describe(shown: Iterable[CommunicatorSnapshot]) -> str:
 
 
 def took_a_number(truth: Truth, shown: CommunicatorSnapshot) -> bool:
-    """Tell whether a communicator is that of a window, which has the number of a freed one."""
+    """Return whether a communicator is that of a window, which has the number of a freed one."""
     return truth.rules.numbers_are_reused and shown.label.internal and b"[window" in shown.communicator.name
 
 
@@ -144,7 +144,7 @@ def fitting(name: bytes) -> bytes:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Tell whether bytes are UTF-8."""
+    """Return whether bytes are UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError:

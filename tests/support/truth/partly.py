@@ -104,12 +104,12 @@ def compare_known(true: Sequence[TrueOperation], queue: QueueSnapshot) -> list[s
 
 
 def is_request_in(true: TrueOperation, text: bytes) -> bool:
-    """Tell whether a text names the operation's request."""
+    """Return whether a text names the operation's request."""
     return true.request != 0 and re.search(rb"\b0x%x\b" % true.request, text) is not None
 
 
 def is_buffer(true: TrueOperation, shown: Operation) -> bool:
-    """Tell whether an operation without a handle has the buffer that is shown."""
+    """Return whether an operation without a handle has the buffer that is shown."""
     return true.tag == shown.desired_tag if true.buffer == -1 else true.buffer == shown.buffer
 
 

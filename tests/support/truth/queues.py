@@ -84,7 +84,7 @@ def compare_in_order(
 
 
 def is_same(true: TrueOperation, shown: Operation) -> bool:
-    """Tell whether an operation that may leave no trace is the one shown."""
+    """Return whether an operation that may leave no trace is the one shown."""
     same_buffer = true.buffer in (-1, shown.buffer)
     return same_buffer and (true.peer, true.tag) == (shown.desired_local_rank, shown.desired_tag)
 
@@ -132,7 +132,7 @@ def may_match(receive: TrueOperation, senders: set[int], *, one_order: bool) -> 
 
 
 def tells_order(shown: Operation) -> bool:
-    """Tell whether a send is in the order of sending to its rank: it says so where it isn't."""
+    """Return whether a send is in the order of sending to its rank: it says so where it isn't."""
     return shown.desired_local_rank >= 0 and b"order" not in b"\n".join(shown.extra_text)
 
 
@@ -172,7 +172,7 @@ def pair_operations(
 
 
 def key_of(true: TrueOperation) -> object:
-    """Return what tells an operation from the others of its queue, None for a request without a handle."""
+    """Return what distinguishes an operation from the others of its queue, None for a request without a handle."""
     if true.queue is Queue.UNEXPECTED:
         return true.peer, true.tag
     return true.request if true.request and not true.freed else None

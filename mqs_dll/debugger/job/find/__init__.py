@@ -26,7 +26,7 @@ _MAX_TITLE_LENGTH = 100
 def find_jobs() -> list[FoundJob]:
     """Return the MPI jobs of this user on this machine, for root those of all users; the oldest first.
 
-    Programs that use MPI without a launcher come last: whether they have begun MPI only their memory tells.
+    Programs that use MPI without a launcher come last: only their memory shows whether they have initialized MPI.
     """
     return sorted(all_jobs(Processes()), key=lambda job: job.launcher is None)
 
@@ -40,7 +40,7 @@ def find_job(what: int | str | None = None) -> FoundJob:
 
     Raises:
         JobError: there is no such job, or there are several; the text lists them.
-        ProcessError: there is no process with that PID, or none that we may look into.
+        ProcessError: there is no process with that PID, or none that we may read.
     """
     if isinstance(what, str) and what.isascii() and what.isdigit():
         what = int(what)

@@ -19,7 +19,7 @@ _MARKS = {
     "hydra": re.compile(r"--control-port (\S+)"),
     "pmix": re.compile(r'ess_base_(?:jobid|nspace) "?([^"\s]+)'),
 }
-"""What launchers tell the daemons of one job, and no other's."""
+"""What launchers pass to the daemons of one job, and no other's."""
 
 _LAUNCHER_HOSTS = (
     re.compile(r'ess_base_nspace "?prterun-(\S+)-\d+@'),

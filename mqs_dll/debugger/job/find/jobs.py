@@ -25,13 +25,13 @@ class _Group:
     """The daemons and launchers above them, the nearest first."""
     slots: list[Slot] = field(default_factory=list)
     closed: list[Stat] = field(default_factory=list)
-    """What a launcher of ours has started but the kernel doesn't let us look into."""
+    """What a launcher of ours has started but the kernel doesn't let us read."""
     table: Sequence[ProcDesc] = ()
     """What its launcher has listed for debuggers."""
 
 
 def all_jobs(processes: Processes) -> list[FoundJob]:
-    """Return the jobs of this machine, as far as their processes can be looked into; the oldest first."""
+    """Return the jobs of this machine, as far as their processes can be read; the oldest first."""
     groups: dict[Hashable, _Group] = {}
     slots = find_slots(processes)
     heads = {pid: slot.head.pid for slot in slots for pid in slot.members}
@@ -71,7 +71,7 @@ def _above(processes: Processes, head: Stat) -> list[Stat]:
 
 
 def _job_of(processes: Processes, slot: Slot, above: Sequence[Stat], heads: dict[int, int]) -> Hashable:
-    """Return what tells a slot's job from others."""
+    """Return what distinguishes a slot's job from others."""
     world = slot.marker.world if slot.marker else ""
     if not above:
         parent = slot.head.pid if slot.marker is None else slot.head.parent
@@ -197,7 +197,7 @@ class _Builder:
             error = not_permitted(process.pid)
         except NoSuchProcessError as gone:
             return replace(rank, state=RankState.EXITED, why=str(gone))
-        return replace(rank, why=str(error), way_out=error.help)
+        return replace(rank, why=str(error), remedy=error.help)
 
     def _only_in_table(self, table: Sequence[ProcDesc], known: set[int | None]) -> Iterator[FoundRank]:
         """Yield the ranks that the launcher has listed but that weren't found among the processes of this machine."""
@@ -237,7 +237,7 @@ def _elsewhere_rank(rank: FoundRank) -> FoundRank:
         rank,
         state=RankState.UNREADABLE,
         why=f"rank {rank.rank} runs on {where}, and only the processes of this machine were read",
-        way_out="without --here `mqs job` reads other machines too (docs/clusters.md)",
+        remedy="without --here `mqs job` reads other machines too (docs/clusters.md)",
     )
 
 
@@ -275,7 +275,7 @@ def _world_of(processes: Processes, slot: Slot) -> Hashable:
 
 
 def _begins_world(world: Sequence[Slot], slot: Slot) -> bool:
-    """Tell whether a spawned rank belongs to another MPI_Comm_spawn: hydra starts the ranks of each in their order."""
+    """Return whether a spawned rank is of another MPI_Comm_spawn: hydra starts the ranks of each in their order."""
     last, marker = world[-1].marker, slot.marker
     if last is None or marker is None or marker.world or not marker.spawned:
         return False
@@ -283,7 +283,7 @@ def _begins_world(world: Sequence[Slot], slot: Slot) -> bool:
 
 
 def _is_alone(processes: Processes, slot: Slot) -> bool:
-    """Tell whether nobody launched it: the first rank of a job that grew by MPI_Comm_spawn alone, or its only one."""
+    """Return whether nobody launched it: the first rank of a job that grew by MPI_Comm_spawn alone, or its only one."""
     return slot.marker is None and not _above(processes, slot.head)
 
 

@@ -78,7 +78,7 @@ def marker_of(environment: Mapping[str, str], launcher: Mapping[str, str]) -> Ma
 
 
 def job_of_world(world: str) -> str:
-    """Return what the worlds of one job have in common: the begin of "name@1", the upper bits of a number (PMIx)."""
+    """Return what the worlds of one job have in common: the start of "name@1", the upper bits of a number (PMIx)."""
     if len(world) <= _MAX_DIGITS and world.isascii() and world.isdigit():
         return str(int(world) >> 16)
     return world.rpartition("@")[0] or world

@@ -86,24 +86,24 @@ class Processes:
             yield process
 
     def start_time(self, pid: int) -> float:
-        """Return when a process was started, in seconds since the epoch; 0 where it can't be told."""
+        """Return when a process was started, in seconds since the epoch; 0 where it can't be determined."""
         process = self._all.get(pid)
         return _boot_time() + process.started / os.sysconf("SC_CLK_TCK") if process else 0.0
 
     def is_launcher(self, pid: int) -> bool:
-        """Tell whether it is a program that people start jobs with: mpiexec, mpirun, srun."""
+        """Return whether it is a program that people start jobs with: mpiexec, mpirun, srun."""
         return self._is_called(pid, _LAUNCHER)
 
     def is_daemon(self, pid: int) -> bool:
-        """Tell whether it is what a launcher or a batch system runs on each host to start ranks."""
+        """Return whether it is what a launcher or a batch system runs on each host to start ranks."""
         return self._is_called(pid, _DAEMON)
 
     def starts_ranks(self, pid: int) -> bool:
-        """Tell whether it is either of them."""
+        """Return whether it is either of them."""
         return self.is_launcher(pid) or self.is_daemon(pid)
 
     def is_closed(self, pid: int) -> bool:
-        """Tell whether the kernel keeps its environment and its memory from us."""
+        """Return whether the kernel keeps its environment and its memory from us."""
         try:
             with open_file(f"/proc/{pid}/environ"):
                 return False
@@ -121,7 +121,7 @@ class Processes:
         return executable or (process.name if process else "")
 
     def command_line(self, pid: int) -> str:
-        """Return the arguments with blanks between, the name in brackets when they can't be told."""
+        """Return the arguments with blanks between, the name in brackets when they can't be determined."""
         process = self._all.get(pid)
         return " ".join(self.arguments(pid)) or f"[{process.name if process else pid}]"
 
@@ -133,7 +133,7 @@ class Processes:
 
 
 def is_name_of_daemon(program: str) -> bool:
-    """Tell whether a program is what a launcher or a batch system runs on each host to start ranks."""
+    """Return whether a program is what a launcher or a batch system runs on each host to start ranks."""
     return bool(_DAEMON.fullmatch(_base(program)))
 
 
@@ -155,7 +155,7 @@ def _boot_time() -> int:
 
 
 def _environment(pid: int) -> dict[str, str]:
-    """Return what launchers and batch systems told a process; nothing when it can't be read.
+    """Return what launchers and batch systems passed to a process; nothing when it can't be read.
 
     Of all processes of a machine only that is kept: anybody's may have megabytes of variables.
     """
@@ -178,7 +178,7 @@ def _read(pid: int, file: str) -> bytes:
 
 
 def _executable(pid: int) -> str:
-    """Return the path of the program's file, empty when it can't be told."""
+    """Return the path of the program's file, empty when it can't be determined."""
     try:
         return os.readlink(f"/proc/{pid}/exe").removesuffix(DELETED)  # noqa: PTH115  # a name, not a path to follow
     except OSError:
@@ -186,7 +186,7 @@ def _executable(pid: int) -> str:
 
 
 def _mpi_library(pid: int) -> str | None:
-    """Return the MPI library that a process has loaded, None when it has none, or when that can't be told.
+    """Return the MPI library that a process has loaded, None when it has none, or when that can't be determined.
 
     Loaded is what it can execute: debuggers map the file to read it.
     """
@@ -198,7 +198,7 @@ def _mpi_library(pid: int) -> str | None:
 
 
 def script_of(arguments: Sequence[str]) -> str:
-    """Return what a Python interpreter was told to run: a file or, after -m, a module; empty for -c and none."""
+    """Return what a Python interpreter was started to run: a file or, after -m, a module; empty for -c and none."""
     rest = iter(arguments[1:])
     for argument in rest:
         if argument == "-m":

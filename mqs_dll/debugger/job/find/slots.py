@@ -97,7 +97,7 @@ def _slot(processes: Processes, marker: Marker | None, head: int, members: list[
 
 
 def _is_left_behind(processes: Processes, process: Stat) -> bool:
-    """Tell whether a process belongs to a process group whose leader has ended, and so was forked by that.
+    """Return whether a process belongs to a process group whose leader has ended, and so was forked by that.
 
     Each rank leads a group of its own: hydra, ORTE and PRRTE see to that.
     """

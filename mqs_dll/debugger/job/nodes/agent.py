@@ -1,8 +1,8 @@
 """The agent's side: does on its node what the head says, and lets its ranks go when the head says nothing any more.
 
 Its standard input ends when the head ends, or its link: then it ends, whatever it is doing, and with it the process
-that holds its ranks (stop.py). A link that is down tells nobody: so an agent whose ranks stand, and which hears nothing
-for WATCH seconds, lets them go by itself, and says that it was alone.
+that holds its ranks (stop.py). A link that is down goes unnoticed: so an agent whose ranks stand, and which hears
+nothing for WATCH seconds, lets them go by itself, and says that it was alone.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Agent(ExitStack):
         more: More,
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
-        """Begin; nothing is touched yet. The arguments are those of serve."""
+        """Initialize; nothing is touched yet. The arguments are those of serve."""
         super().__init__()
         self._open_queues = open_queues
         self._look_further = read_further
@@ -156,9 +156,9 @@ class Agent(ExitStack):
             "open": self._open,
             "stop": self._stop,
             "read": self._read,
-            "hold": lambda message: None,
-            "go": self._go,
-            "tell": self._tell,
+            "keep_alive": lambda message: None,
+            "resume": self._resume,
+            "report": self._report,
             "watch": self._watch,
             "list_cores": self._list_cores,
             "read_core": self._read_core,
@@ -175,7 +175,7 @@ class Agent(ExitStack):
         except MqsError as error:
             return {"to": what, "failed": str(error), "help": error.help}
         except (DamagedError, LookupError, TypeError, ValueError) as error:
-            return {"to": what, "failed": f"it was told what it doesn't understand: {error!r}", "help": ""}
+            return {"to": what, "failed": f"it got a message that it doesn't understand: {error!r}", "help": ""}
 
     def let_go(self) -> None:
         """Let the ranks go: nobody says anything any more."""
@@ -186,7 +186,7 @@ class Agent(ExitStack):
         self.holds = False
         self._standing.close()
 
-    # ------------------------------------------------------------ what it is told
+    # ------------------------------------------------------------ the head's messages
 
     def _find(self, message: Mapping[str, Any]) -> Any:
         wanted: Wanted = wire.read(Wanted, message["wanted"])
@@ -218,11 +218,11 @@ class Agent(ExitStack):
         self._check_not_alone()
         self._ranks.read()
 
-    def _go(self, message: Mapping[str, Any]) -> None:
+    def _resume(self, message: Mapping[str, Any]) -> None:
         self._check_not_alone()
         self._release()
 
-    def _tell(self, message: Mapping[str, Any]) -> Any:
+    def _report(self, message: Mapping[str, Any]) -> Any:
         return wire.write_processes(self._ranks.processes(float(message["at"])))
 
     def _watch(self, message: Mapping[str, Any]) -> None:
@@ -320,7 +320,7 @@ def command_here() -> list[str]:
 def command() -> list[str]:
     """Return what starts an agent where this Python and this package lie at the same paths.
 
-    It is isolated: Python would look for modules in the current directory first, which may be anybody's.
+    It is isolated: Python would search for modules in the current directory first, which may be anybody's.
     """
     start = f"import sys; sys.path.append({_ROOT!r}); from mqs_dll.__main__ import run; sys.exit(run())"
     return [sys.executable, "-I", "-c", start, "agent"]

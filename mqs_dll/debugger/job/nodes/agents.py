@@ -2,7 +2,7 @@
 
 Each step is a message to all agents, and ends when all have answered, or when they had time enough: one that hasn't
 answered by then, has ended, or has sent what no agent sends is lost, and its ranks are unread, with the reason. Those
-whose ranks stand are told every second that the head is still there.
+whose ranks stand hear every second that the head is still there.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from mqs_dll.job.shared import grouped
 _GREET = CONNECT + 20.0
 _FIND = 30.0
 _OPEN = 60.0
-_GO = 10.0
-_TELL = 60.0
+_RESUME = 10.0
+_REPORT = 60.0
 _LATE = 5.0
-"""Seconds that an agent has for a step; _LATE beyond what the step itself takes. Unless ranks stand, they begin anew
+"""Seconds that an agent has for a step; _LATE beyond what the step itself takes. Unless ranks stand, they start again
 when another agent answers: a thousand don't do that at once."""
 _OF_LIMIT = 0.4
 """Of the limit for which ranks may stand, for each of stopping and reading: a node that hangs must not cost the others
@@ -96,7 +96,7 @@ class Agents(Closes):
     def __init__(
         self, how: ReadingOptions, start: AgentStart, on_reach: Callable[[Sequence[str]], None] | None = None
     ) -> None:
-        """Begin; nothing is started yet.
+        """Initialize; nothing is started yet.
 
         Args:
             how: as Ranks has it.
@@ -107,8 +107,8 @@ class Agents(Closes):
             NodesError: ClusterShell isn't installed.
         """
         self.how = how
-        self.pause = 0.0
-        self.apart = 0.0
+        self.stop_time = 0.0
+        self.stop_skew = 0.0
         self._start_by = start
         self._on_reach = on_reach
         self.left_out: list[str] = []
@@ -157,8 +157,8 @@ class Agents(Closes):
         """Return the job, with its ranks on all nodes; nothing of it is touched yet.
 
         Args:
-            nodes: where to begin.
-            wanted: what tells it from other jobs; the launcher's PIDs on each node are added.
+            nodes: where to start.
+            wanted: what distinguishes it from other jobs; the launcher's PIDs on each node are added.
             local: what was found of it on this machine.
             follow: whether to go on to the nodes that its parts name.
             on_progress: called with the number of nodes that have answered, and of all.
@@ -252,47 +252,47 @@ class Agents(Closes):
             node.refused = None
         how = wire.write(self.how)
         message = {"do": "open", "how": how, "windows": windows}
-        told = {node.name: {**message, "pids": node.pids} for node in self._in_use()}
-        self._wait(self._send(told), _OPEN, on_progress=on_progress, weigh=lambda name: len(self._nodes[name].pids))
+        asked = {node.name: {**message, "pids": node.pids} for node in self._in_use()}
+        self._wait(self._send(asked), _OPEN, on_progress=on_progress, weigh=lambda name: len(self._nodes[name].pids))
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """Return a context manager inside of which the ranks stand still."""
         began = time.monotonic()
-        told = [node.name for node in self._in_use()]
+        asked = [node.name for node in self._in_use()]
         try:
             self._wait(
-                self._send({name: {"do": "stop"} for name in told}), self.how.limit.seconds * _OF_LIMIT, standing=True
+                self._send({name: {"do": "stop"} for name in asked}), self.how.limit.seconds * _OF_LIMIT, standing=True
             )
-            self.apart = time.monotonic() - began if len(told) > 1 else 0.0
+            self.stop_skew = time.monotonic() - began if len(asked) > 1 else 0.0
             yield
         except KeyboardInterrupt:
             self.close()  # all at once: one that doesn't answer must not stand while we wait for it
             raise
         finally:
-            self._wait(self._send({name: {"do": "go"} for name in told}), _GO)
-            self.pause = time.monotonic() - began
+            self._wait(self._send({name: {"do": "resume"} for name in asked}), _RESUME)
+            self.stop_time = time.monotonic() - began
 
     def read(self) -> None:
         """Read the ranks."""
-        told = {node.name: {"do": "read"} for node in self._in_use() if node.refused is None}
+        asked = {node.name: {"do": "read"} for node in self._in_use() if node.refused is None}
         self._wait(
-            self._send(told), self.how.limit.seconds * _OF_LIMIT if self.how.stop else _TELL, standing=self.how.stop
+            self._send(asked), self.how.limit.seconds * _OF_LIMIT if self.how.stop else _REPORT, standing=self.how.stop
         )
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run."""
-        told = {node.name: {"do": "tell", "at": at} for node in self._in_use() if node.refused is None}
+        asked = {node.name: {"do": "report", "at": at} for node in self._in_use() if node.refused is None}
         read: dict[tuple[str, int], JobProcess] = {}
         jobs = self._jobs
 
         def take(name: str, document: Any) -> None:
             for process in jobs.read(document, most=len(self._nodes[name].pids)):
                 if len(process.samples) > 1 or len(process.starts) > 1:
-                    raise DamagedError("has looked more than once")
+                    raise DamagedError("has read more than once")
                 read[name, process.pid] = process
 
-        self._wait(self._send(told), _TELL, take=take)
+        self._wait(self._send(asked), _REPORT, take=take)
         assert self._found is not None
         return [self._process(rank, read.get((rank.host, rank.pid))) for rank in self._found.ranks]
 
@@ -309,11 +309,11 @@ class Agents(Closes):
 
     def _process(self, found: FoundRank, read: JobProcess | None) -> JobProcess:
         if found.state is not None:
-            return unread(found, found.state, found.why, found.way_out)
+            return unread(found, found.state, found.why, found.remedy)
         node = self._nodes[found.host]
         obstacle = node.lost or node.refused
         if obstacle is not None:
-            return unread(found, obstacle.state, obstacle.why, obstacle.way_out)
+            return unread(found, obstacle.state, obstacle.why, obstacle.remedy)
         who = f"process {found.pid} on {found.host}"
         if read is None:
             return unread(found, RankState.UNREADABLE, f"the agent says nothing of {who}")
@@ -386,7 +386,7 @@ class Agents(Closes):
     def _keep_holding(self, names: Iterable[str]) -> None:
         """Have nodes that have answered hold their ranks on: one that hears nothing for a while lets them go."""
         held = [name for name in names if self._nodes[name].lost is None]
-        self._carrier.send(held, b'{"do":"hold"}\n')
+        self._carrier.send(held, b'{"do":"keep_alive"}\n')
         for name in held:
             self._nodes[name].words += 1
 
@@ -408,7 +408,7 @@ class Agents(Closes):
             message = node.assembler.add(line)
             if message is None:
                 return
-            if message.get("to") == "hold" and node.words:
+            if message.get("to") == "keep_alive" and node.words:
                 node.words -= 1
                 return
             if message.get("to") != waiting.get(node.name):
@@ -457,8 +457,8 @@ def _damaged(name: str, error: DamagedError) -> Obstacle:
 
 
 def _refused(name: str, message: Mapping[str, Any]) -> Obstacle:
-    why, way_out = (str(message.get(key, ""))[:1000] for key in ("failed", "help"))
-    return Obstacle(RankState.UNREADABLE, f"the agent on {name}: {why}", way_out)
+    why, remedy = (str(message.get(key, ""))[:1000] for key in ("failed", "help"))
+    return Obstacle(RankState.UNREADABLE, f"the agent on {name}: {why}", remedy)
 
 
 def _gone(node: _Node, gone: Gone) -> Obstacle:
@@ -470,8 +470,8 @@ def _gone(node: _Node, gone: Gone) -> Obstacle:
     if gone.code == _NOT_FOUND or "mqs_dll" in said:
         return _unusable(f"libmqs can't be started on {node.name}: {said or 'there is no such command'}")
     if gone.code == _SSH_FAILED:
-        way_out = f"`ssh {node.name} true` must work without a password (docs/clusters.md)"
-        return Obstacle(RankState.UNREADABLE, f"{node.name} can't be reached: {said or 'ssh says nothing'}", way_out)
+        remedy = f"`ssh {node.name} true` must work without a password (docs/clusters.md)"
+        return Obstacle(RankState.UNREADABLE, f"{node.name} can't be reached: {said or 'ssh says nothing'}", remedy)
     return _unusable(f"the agent on {node.name} ended at once (exit code {gone.code}){f': {said}' if said else ''}")
 
 

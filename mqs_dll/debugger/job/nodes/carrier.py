@@ -1,8 +1,8 @@
 """Starts a command on many machines, and carries lines to it and back: ClusterShell, over ssh or a command of the site.
 
-ClusterShell's loop runs in a thread of its own, so that whoever asks can wait for the answers; it is told what to do
-through ClusterShell's ports, and tells what has happened through a queue. When this process ends, however it does, the
-standard input of all that it started ends too.
+ClusterShell's loop runs in a thread of its own, so that whoever asks can wait for the answers; it gets its tasks
+through ClusterShell's ports, and reports what has happened through a queue. When this process ends, however it does,
+the standard input of all that it started ends too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_SAID = 20
 _NO_FANOUT = 1 << 20
 """What ClusterShell runs at a time: its own 64 would keep the 65th from starting, because those before it stay."""
 _GUARD = 1.0
-"""Seconds between two looks at how much has come that can't be taken."""
+"""Seconds between two checks of how much has come that can't be taken."""
 
 SSH = ""
 """The engine that is ClusterShell's own."""
@@ -66,7 +66,7 @@ class Carrier(Closes):
     """What was started on nodes; a context manager that ends it all."""
 
     def __init__(self, engine: str = SSH) -> None:
-        """Begin; nothing is started yet.
+        """Initialize; nothing is started yet.
 
         Args:
             engine: SSH, or the local command that starts another one on a node, with %h for the node's name.
@@ -125,10 +125,10 @@ class Carrier(Closes):
 
     def send(self, nodes: Iterable[str], data: bytes) -> None:
         """Write to the standard input of what was started on nodes; nothing happens where it has ended."""
-        told = list(nodes)
+        receivers = list(nodes)
 
         def act(task: Any) -> None:
-            for node in told:
+            for node in receivers:
                 self._workers[node].write(data)
 
         self._tell(act)
@@ -179,8 +179,8 @@ class Carrier(Closes):
             self._told.append(act)
             self._port.msg_send(None)
 
-    def told(self) -> None:
-        """Do the next thing that the thread was told."""
+    def run_next(self) -> None:
+        """Run the next task of the thread."""
         self._told.popleft()(self._task_self())
 
     def heard(self, node: str, stream: str, text: bytes) -> None:
@@ -226,7 +226,7 @@ class _Handler:
 
     def ev_msg(self, port: Any, msg: object) -> None:
         """Do what there is to do."""
-        self._carrier.told()
+        self._carrier.run_next()
 
     def ev_timer(self, timer: Any) -> None:
         """Look whether somebody sends too much."""

@@ -23,7 +23,7 @@ _END_OF_TIME = 1e11
 
 
 class There(NamedTuple):
-    """What the core files on nodes tell."""
+    """What the core files on nodes contain."""
 
     cores: list[RankRead]
     lost: list[str]
@@ -81,7 +81,7 @@ def _names(answer: Any) -> list[str]:
 
 
 def _core(jobs: wire.Jobs, node: str, path: str, answer: Any) -> RankRead:
-    """Return what a core file tells, as if it had been read here."""
+    """Return what a core file contains, as if it had been read here."""
     if type(answer) is not dict or answer.keys() != {"process", "core"}:
         raise DamagedError("has other parts than a core file has")
     core: wire.Core = wire.read(wire.Core, answer["core"])

@@ -38,12 +38,12 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def is_here(name: str) -> bool:
-    """Tell whether a name, or an address, is this machine's."""
+    """Return whether a name, or an address, is this machine's."""
     return name == "localhost" or short(name) == short(socket.gethostname()) or _is_own_address(name)
 
 
 def _is_own_address(name: str) -> bool:
-    """Tell whether something is an address of this machine: only to those may a socket be bound."""
+    """Return whether something is an address of this machine: only to those may a socket be bound."""
     if not ADDRESS.fullmatch(name):
         return False
     try:
@@ -55,7 +55,7 @@ def _is_own_address(name: str) -> bool:
 
 
 def short(name: str) -> str:
-    """Return a name as it tells nodes apart: without the domain, an address as it is."""
+    """Return a name as it distinguishes nodes: without the domain, an address as it is."""
     return name if ADDRESS.fullmatch(name) else name.partition(".")[0].lower()
 
 
@@ -111,7 +111,7 @@ class JobNodes:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Initialize with none."""
         self._left = MOST
         self._seen: set[str] = set()
 

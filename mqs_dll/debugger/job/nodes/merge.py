@@ -1,8 +1,8 @@
 """What the agents of several nodes have found, as one job.
 
-Each agent numbers the MPI_COMM_WORLDs of its node in its own order, and two nodes may use one PID: ranks are told apart
-by their world's key and their node. Whoever has found a rank among its processes knows more of it than the launcher's
-table does.
+Each agent numbers the MPI_COMM_WORLDs of its node in its own order, and two nodes may use one PID: ranks are
+distinguished by their world's key and their node. Whoever has found a rank among its processes knows more of it than
+the launcher's table does.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def merged(answers: Mapping[str, Answer], host: str, local: FoundJob | None) -> 
         members=local.members if local else frozenset(),
         nodes=tuple(answers),
         lost=(*(local.lost if local else ()), *lost_nodes(answers)),
-        way_out=next((obstacle.way_out for obstacle in lost if obstacle.way_out), local.way_out if local else ""),
+        remedy=next((obstacle.remedy for obstacle in lost if obstacle.remedy), local.remedy if local else ""),
     )
 
 
@@ -130,7 +130,7 @@ def _ranks(world: _World, answers: Mapping[str, Answer], local: FoundJob | None)
         if number not in known:
             node = nodes.get(short(entry.host), entry.host)
             obstacle = _unseen(entry, node, answers.get(node))
-            yield replace(entry, host=node, state=obstacle.state, why=obstacle.why, way_out=obstacle.way_out)
+            yield replace(entry, host=node, state=obstacle.state, why=obstacle.why, remedy=obstacle.remedy)
 
 
 def _unseen(rank: FoundRank, node: str, answer: Answer | None) -> Obstacle:

@@ -1,10 +1,10 @@
 """Messages between the head and its agents: an object of JSON is one line, a large one several.
 
 A large one is compressed, in base64, in pieces: engines that carry lines take a time that grows with the square of
-their length. Its pieces begin with "+", the last one with "=". What comes from the other side is believed as little as
+their length. Its pieces start with "+", the last one with "=". What comes from the other side is believed as little as
 a file: it is bounded, and what isn't an object of JSON is a DamagedError.
 
-The agent begins with its greeting. The head sends {"do": what, ...}; the agent answers {"to": what, "done": result}, or
+The agent starts with its greeting. The head sends {"do": what, ...}; the agent answers {"to": what, "done": result}, or
 {"to": what, "failed": sentence, "help": sentence}.
 """
 
@@ -28,7 +28,7 @@ from mqs_dll.job.saved import GROUPS, check_process, codecs, refuse_constant
 from mqs_dll.job.shared import Shared
 from mqs_dll.job.snapshot import Hidden, Snapshot
 
-GREETING = {"mqs-agent": 1, "version": __version__}
+GREETING = {"mqs-agent": 2, "version": __version__}
 """What an agent says first: a head and its agents are of one release."""
 
 LARGEST = 1 << 26
@@ -50,9 +50,9 @@ def lines_of(message: Message) -> Iterator[bytes]:
         yield text + b"\n"
         return
     packed = base64.b64encode(zlib.compress(text, 1))
-    for begin in range(0, len(packed), _PIECE):
-        mark = _MORE if begin + _PIECE < len(packed) else _LAST
-        yield mark + packed[begin : begin + _PIECE] + b"\n"
+    for start in range(0, len(packed), _PIECE):
+        mark = _MORE if start + _PIECE < len(packed) else _LAST
+        yield mark + packed[start : start + _PIECE] + b"\n"
 
 
 class Assembler:
@@ -126,7 +126,7 @@ def write_processes(processes: Sequence[JobProcess]) -> dict[str, Any]:
 
 
 class Jobs:
-    """Reads what agents have read. What they have in common is one object: a thousand may tell of the same group."""
+    """Reads what agents have read. What they have in common is one object: a thousand may have the same group."""
 
     def __init__(self) -> None:
         self._codecs = codecs()
@@ -147,13 +147,13 @@ class Jobs:
         for runs in document[GROUPS]:
             groups.append(self._group(runs, _MAX_MEMBERS - members))
             members += len(groups[-1])
-        room = ValueBudget(_MAX_VALUES)
+        budget = ValueBudget(_MAX_VALUES)
         for name, table in tables.items():
             if name == GROUPS:
                 table.take(groups)
             else:
-                table.unfold(document[name], room, self._common)
-        processes: Sequence[JobProcess] = unfold_counted(self._codecs.of(JobProcess), document[_PROCESSES], room)
+                table.unfold(document[name], budget, self._common)
+        processes: Sequence[JobProcess] = unfold_counted(self._codecs.of(JobProcess), document[_PROCESSES], budget)
         if len(processes) > most:
             raise DamagedError("has more processes than it was asked for")
         for process in processes:
@@ -179,18 +179,18 @@ def _runs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     if group and list(group) == [*range(group[0], group[0] + len(group))]:  # nearly all groups
         yield group[0], len(group)
         return
-    begin = 0
+    start = 0
     for end in range(1, len(group) + 1):
         if end == len(group) or group[end] != group[end - 1] + 1:
-            yield group[begin], end - begin
-            begin = end
+            yield group[start], end - start
+            start = end
 
 
 # ---------------------------------------------------------------- what an agent finds
 
 
 class Wanted(NamedTuple):
-    """What tells the wanted job's part on a node from other jobs there: one of these is enough."""
+    """What distinguishes the wanted job's part on a node from other jobs there: one of these is enough."""
 
     marks: tuple[str, ...] = ()
     """As FoundJob has them."""
@@ -249,7 +249,7 @@ def read_parts(value: Any) -> NodeParts:
 
 
 class Core(NamedTuple):
-    """What a core file tells besides its process: what RankRead has."""
+    """What a core file has besides its process: what RankRead has."""
 
     command: str
     marker: Marker | None

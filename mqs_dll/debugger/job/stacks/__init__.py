@@ -1,6 +1,6 @@
 """Which MPI call each thread of a process is in, from its stack: an extra, never a condition.
 
-- ``unwind``: the stacks of all threads of a process or of a core file; here a reader begins
+- ``unwind``: the stacks of all threads of a process or of a core file; start reading here
 - ``capture``: copies registers and stacks while the process stands; all else works on the copy
 - ``follow``: goes from frame to frame, by drgn; ``callee``: which function a call instruction calls
 - ``modules``: whose code a frame runs

@@ -1,7 +1,7 @@
 """Which function a call instruction calls.
 
 A function that ends in a call of another leaves no frame: the compiler makes a jump of it. MPICH's MPI_Waitall is
-nothing but such a jump. What the caller called is told by the instruction before the return address all the same.
+nothing but such a jump. Even so the instruction before the return address shows what the caller called.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BTI_C = 0xD503245F
 
 
 def called_function(process: MappedProcess, return_address: int, registers: Mapping[str, int]) -> int | None:
-    """Return the address of the function that the call before a return address goes to, None where it can't be told.
+    """Return the address of the function that the call before a return address goes to, None where it isn't known.
 
     Args:
         process: whose code it is.
         return_address: where the call returns to.
-        registers: those that are known in the frame that called; a call through any other can't be told.
+        registers: those that are known in the frame that called; a call through any other can't be determined.
     """
     platform = process.program.platform
     architecture = platform.arch if platform else None

@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks.capture import ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.modules import Modules
 
 _SIZES_OF_REGISTERS = {drgn.Architecture.X86_64: 8 * 21, drgn.Architecture.AARCH64: 8 * 34}
-"""Of the kernel's struct pt_regs, in bytes, which begins like the registers that ptrace gives."""
+"""Of the kernel's struct pt_regs, in bytes, which starts like the registers that ptrace gives."""
 
 _CALLEE_SAVED = {drgn.Architecture.X86_64: "rbx", drgn.Architecture.AARCH64: "x19"}
 """A register that call frame information always leads to, and a chain of frame pointers never."""
@@ -53,10 +53,10 @@ class Step:
     symbol: str
     """The function's name in the symbol table; empty where no symbol covers pc."""
     called: str
-    """The symbol of what it called, by its call instruction; empty where that can't be told."""
+    """The symbol of what it called, by its call instruction; empty where that can't be determined."""
     module: drgn.Module | None
     target: int | None = None
-    """The address of what it called, None where that can't be told."""
+    """The address of what it called, None where that can't be determined."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class StackTracer:
     """
 
     def __init__(self, program: drgn.Program, fetch: Callable[[int, int], bytes]) -> None:
-        """Begin; from the first trace on, the program's memory is read by ``fetch``, but for a captured stack."""
+        """Initialize; from the first trace on, ``fetch`` reads the program's memory, except for a captured stack."""
         self._program = program
         self._memory = _Memory(fetch, signs=_architecture(program) is drgn.Architecture.AARCH64)
         self._registers: drgn.Type | None = None
@@ -219,7 +219,7 @@ def _public_name(program: drgn.Program, symbol: drgn.Symbol) -> str:
 
 
 def _symbol_at(program: drgn.Program, function: int) -> str:
-    """Return the name of the function that begins at an address."""
+    """Return the name of the function that starts at an address."""
     try:
         symbol = program.symbol(function)
     except LookupError:

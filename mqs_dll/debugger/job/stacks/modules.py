@@ -82,7 +82,7 @@ class Modules:
 
     @property
     def mpi(self) -> drgn.Module | None:
-        """The module that has the MPI's functions: a library, or the program itself. None where no symbol tells."""
+        """The module that has the MPI's functions: a library, or the program itself. None where no symbol is known."""
         return self._mpi
 
     def at(self, address: int) -> drgn.Module | None:

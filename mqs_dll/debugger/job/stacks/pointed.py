@@ -13,13 +13,13 @@ from mqs_dll.job.bindings import Parameter, Role, parameters
 from mqs_dll.job.records import Argument, CallStack
 
 MAX_ELEMENTS = 1 << 12
-"""Of one array: where it has more, none is looked at."""
+"""Of one array: where it has more, none is read."""
 
 _ALL_ACTIVE = frozenset(f"MPI_{verb}{which}" for verb in ("Wait", "Test") for which in ("", "all", "any", "some"))
 
 
 _COUNTS = frozenset({"sendcounts", "recvcounts"})
-"""Arrays with a count for each process of the communicator, but for calls among neighbours."""
+"""Arrays with a count for each process of the communicator, except for calls among neighbours."""
 
 
 def with_elements(

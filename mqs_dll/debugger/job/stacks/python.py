@@ -20,11 +20,11 @@ from mqs_dll.job.records import CallStack, Frame, Language
 
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
 
-MISSING = "pystack is not installed, which tells the line of a Python program: pip install 'libmqs[python]'"
-UNTOLD = "pystack could not tell the Python line of a rank that is in the interpreter (`pystack remote PID` says why)"
+MISSING = "pystack is not installed, which shows the line of a Python program: pip install 'libmqs[python]'"
+NOT_FOUND = "pystack did not find the Python line of a rank that is in the interpreter (`pystack remote PID` says why)"
 _MPI4PY = "mpi4py"
 _INTERPRETERS = ("libpython3", "python3")
-"""How the names of modules begin that hold the interpreter: a library, or the program itself."""
+"""How the names of modules start that hold the interpreter: a library, or the program itself."""
 
 _LIBRARY = re.compile(r"lib(?:32|64)?/(?:python3(?:\.\d+t?)?|pypy3\.\d+)|[^/]*/(?:site|dist)-packages")
 """Two folders of a path that only the standard library and installed packages have."""
@@ -40,22 +40,22 @@ class PythonStack:
 
     innermost: Frame | None
     """The program's innermost function, outside the standard library and installed packages; else the innermost that
-    isn't mpi4py's. Where Python runs a __del__, that one: the collection of garbage begins at any line."""
+    isn't mpi4py's. Where Python runs a __del__, that one: the collection of garbage starts at any line."""
     state: str
-    """A hash of where each function is and of what its variables hold, as far as that can be told in few words."""
+    """A hash of where each function is and of what its variables hold, as far as that is short."""
 
 
 def missing_for(stacks: Iterable[CallStack]) -> str:
-    """Return why stacks that go through an interpreter have no Python line, and the way out; empty where all have."""
+    """Return why stacks that go through an interpreter have no Python line, and the remedy; empty where all have."""
     in_python = any(
         stack.python is None and any(frame.module.startswith(_INTERPRETERS) for frame in stack.frames)
         for stack in stacks
     )
-    return (UNTOLD if _engine() else MISSING) if in_python else ""
+    return (NOT_FOUND if _engine() else MISSING) if in_python else ""
 
 
 def python_stacks(pid: int) -> Mapping[int, PythonStack]:
-    """Return the stacks of a process's threads in Python by thread ID; none where they can't be told.
+    """Return the stacks of a process's threads in Python by thread ID; none where they can't be determined.
 
     The process may run: one that goes on is seen a little later than its registers were.
     """
@@ -101,13 +101,13 @@ def _read(frames: Iterable[Any]) -> PythonStack:
 
 
 def _of_class(frame: Any) -> str:
-    """Return "Field.__del__" for a __del__, as far as pystack tells whose it is: of most objects, by their address."""
+    """Return "Field.__del__" for a __del__, as far as pystack shows whose it is: of most objects, by their address."""
     owner = _OBJECT.fullmatch(str(next(iter(frame.arguments.values()), "")))
     return f"{owner[1]}.__del__" if owner else str(frame.code.scope)
 
 
 def _is_installed(file: str) -> bool:
-    """Tell whether a file is of the standard library, an installed package, or a command of one; or is none at all."""
+    """Return whether a file is of the standard library, an installed package or its command, or is none at all."""
     path = PurePath(file)
     folders = path.parts[:-1]
     is_of_library = any(_LIBRARY.fullmatch(f"{first}/{second}") for first, second in pairwise(folders))

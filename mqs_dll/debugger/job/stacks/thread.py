@@ -1,4 +1,4 @@
-"""One thread's stack as a record: the MPI call, its caller, and what tells whether the program went on."""
+"""One thread's stack as a record: the MPI call, its caller, and what shows whether the program progressed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SAVED = 7 * 8
 """Bytes at the outer end of a frame of x86_64: the return address, and the six registers that calls keep."""
 
 
-class CannotTellError(Exception):
-    """It can't be told whether a thread is inside MPI; the text is a sentence."""
+class UnknownCallError(Exception):
+    """It can't be determined whether a thread is inside MPI; the text is a sentence."""
 
 
 ArgumentsOf = Callable[[ThreadStack, Sequence[Step], Call], tuple[Argument, ...]]
@@ -40,13 +40,13 @@ def read_thread(
         stack: what was copied of it.
         walked: its frames.
         modules: whose code they run.
-        arguments_of: tells what the MPI function was called with; without it that stays unknown.
+        arguments_of: returns what the MPI function was called with; without it that stays unknown.
         is_main: whether it is the main thread.
 
-    Another thread whose stack doesn't tell is told without a call: it may do anything.
+    Another thread whose stack doesn't show it is reported without a call: it may do anything.
 
     Raises:
-        CannotTellError: the main thread's stack ends, as far as it could be followed, before an answer.
+        UnknownCallError: the main thread's stack ends, as far as it could be followed, before an answer.
     """
     steps = walked.steps
     call = find_call(steps, modules)
@@ -122,8 +122,8 @@ def _lines(step: Step) -> tuple[SourceLine, ...]:
 def _callback(inner: Sequence[Step], modules: Modules) -> int | None:
     """Return the place of the program's innermost step inside of an MPI call; None where there is none.
 
-    A library of the program's can't be told from one that the MPI stands on: only the program's own file counts, and
-    Python.
+    A library of the program's can't be distinguished from one that the MPI stands on: only the program's own file
+    counts, and Python.
     """
     if modules.mpi is None or modules.is_main(modules.mpi):
         return None
@@ -143,15 +143,15 @@ def _is_of_program(callers: Sequence[Step], modules: Modules) -> bool:
 def _check_outside(stack: ThreadStack, walked: Walk, modules: Modules) -> None:
     """Make sure that a thread without a step in an MPI function is in none."""
     if modules.mpi is None:
-        raise CannotTellError("the MPI's functions have no symbols: the stack can't tell which of them was called")
+        raise UnknownCallError("the MPI's functions have no symbols: the stack doesn't show which of them was called")
     for step in walked.steps:
         if step.module and modules.owner(step.module) is CodeOwner.MPI:
-            raise CannotTellError(f"it is inside {base_name(step.module)}, but the stack doesn't tell by which call")
+            raise UnknownCallError(f"it is inside {base_name(step.module)}, but the stack doesn't show by which call")
     if walked.complete or not _may_be_inside(stack, walked, modules):
         return
     last = walked.steps[-1].module if walked.steps else None
     where = f" past {base_name(last)}" if last else ""
-    raise CannotTellError(f"the stack can't be followed{where}, and there may be an MPI function further out")
+    raise UnknownCallError(f"the stack can't be followed{where}, and there may be an MPI function further out")
 
 
 def _may_be_inside(stack: ThreadStack, walked: Walk, modules: Modules) -> bool:
@@ -168,17 +168,17 @@ def _frame_of(steps: Sequence[Step], place: int) -> tuple[int, int] | None:
     if place + 1 >= len(steps) or platform.machine() != "x86_64":
         return None
     end = steps[place + 1].sp
-    begin = max(steps[place].sp, end - _SAVED)
-    return (begin, end - begin) if begin < end else None
+    low = max(steps[place].sp, end - _SAVED)
+    return (low, end - low) if low < end else None
 
 
 def _fingerprint(stack: ThreadStack, walked: Walk, outer: Sequence[Step], *, is_main: bool) -> str:
     """Return a hash of some outer steps' part of a thread's stack, and of the registers of the innermost of them."""
     if not outer:
         return ""
-    begin = outer[0].sp - (RED_ZONE if outer[0].interrupted else 0)
+    low = outer[0].sp - (RED_ZONE if outer[0].interrupted else 0)
     whole = stack.base + len(stack.memory)
     end = whole if is_main and not walked.complete else outer[-1].sp
-    memory = stack.fetch(begin, min(max(end - begin, 0), _FINGERPRINTED))
+    memory = stack.fetch(low, min(max(end - low, 0), _FINGERPRINTED))
     registers = sorted(outer[0].registers.items())
     return hashlib.blake2b(repr((outer[0].pc, registers)).encode() + memory, digest_size=16).hexdigest()

@@ -17,7 +17,7 @@ from mqs_dll.debugger.job.stacks.follow import StackTracer, stack_pointer, walk
 from mqs_dll.debugger.job.stacks.modules import Modules
 from mqs_dll.debugger.job.stacks.pointed import with_elements
 from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, python_stacks_in_core
-from mqs_dll.debugger.job.stacks.thread import CannotTellError, read_thread
+from mqs_dll.debugger.job.stacks.thread import UnknownCallError, read_thread
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat
 from mqs_dll.job.records import CallStack
@@ -33,7 +33,7 @@ _PAGE = 4 << 10
 _SINGLE, _FUNNELED = 0, 1
 """MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED of Open MPI."""
 _MAX_OUTSIDE = 16
-"""Places at which threads outside MPI stand that are told: any one keeps a rank from being proved stuck."""
+"""Places at which threads outside MPI stand that are reported: any one keeps a rank from being proved stuck."""
 _CORE_STACK = 1 << 20
 """Bytes of a thread's stack that are read of a core at most."""
 
@@ -48,7 +48,7 @@ def unwind(
 
     Of the last there is one for each place that they stand at, and none where only the main thread may call MPI.
 
-    The process may run meanwhile: of it, only the files of its modules are looked at.
+    The process may run meanwhile: of it, only the files of its modules are read.
 
     Args:
         captured: its threads.
@@ -92,7 +92,7 @@ def _unwind(
         read: CallStack | Hidden | None
         try:
             read = read_thread(stack, walk(trace(stack), modules), modules, arguments.of, is_main=is_main)
-        except CannotTellError as error:
+        except UnknownCallError as error:
             read = Hidden(str(error))
         except Exception as error:  # drgn's errors for a file that isn't well-formed have no class of their own
             read = Hidden(f"the stack can't be followed: {error}")
@@ -116,7 +116,7 @@ def _unwind(
 
 
 def _only_one_calls(modules: Modules) -> bool:
-    """Tell whether the program has promised that only one thread calls MPI (MPI 4.1, section 11.2.1).
+    """Return whether the program has promised that only one thread calls MPI (MPI 4.1, section 11.2.1).
 
     Open MPI's library exports the level that it has provided (4.1 and 5.0: ompi/mpi/runtime/mpiruntime.h). MPICH's
     isn't known: there, any thread may call.

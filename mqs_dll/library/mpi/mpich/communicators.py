@@ -59,7 +59,7 @@ class MpichEntry(CommunicatorEntry):
 
     @property
     def has_size_1(self) -> bool:
-        """Whether it has one process, whose messages to itself ch4 treats apart."""
+        """Whether it has one process, whose messages to itself ch4 treats separately."""
         return not self.inter and self.view.remote_size == 1
 
     @property
@@ -81,7 +81,7 @@ class MpichEntry(CommunicatorEntry):
         return self._ranks.peers(self.view)
 
     def is_held_only_by(self, requests: int) -> bool:
-        """Tell whether nothing but that many requests refers to the communicator: the program has freed it."""
+        """Return whether nothing but that many requests refers to the communicator: the program has freed it."""
         return not self.internal and 0 < self.view.ref_count <= requests
 
     @property
@@ -99,7 +99,7 @@ class MpichEntry(CommunicatorEntry):
         """The number that is the same in all processes of a communicator, and in no other one's.
 
         The two sides of an inter-communicator receive in different contexts, and agree on the pair of them. Disjoint
-        communicators may have the same: their lowest processes tell them apart, but only within one MPI_COMM_WORLD,
+        communicators may have the same: their lowest processes distinguish them, but only within one MPI_COMM_WORLD,
         since nothing names the process of another one alike in all processes.
         """
         low, high = sorted((self.receives_in, self.sends_in))

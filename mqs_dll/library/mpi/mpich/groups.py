@@ -153,13 +153,13 @@ class RankDecoder:
             BrokenStructureError, TargetReadError: it can't be decoded.
         """
         if self._group is None:
-            raise BrokenStructureError("groups of this MPICH don't tell their processes")
+            raise BrokenStructureError("groups of this MPICH don't have their processes")
         return self._from_group(address, self._group.at(self._memory, address).size).ranks
 
     @cached_per_sweep
     def _from_group(self, address: int, count: int) -> Members:
         if self._group is None or self._strided is None:
-            raise BrokenStructureError("nothing tells how this MPICH keeps the processes of a communicator")
+            raise BrokenStructureError("it isn't known how this MPICH keeps the processes of a communicator")
         group = self._group.at(self._memory, address)
         if group.size != count:
             raise BrokenStructureError(f"the group at {address:#x} has {group.size} processes instead of {count}")

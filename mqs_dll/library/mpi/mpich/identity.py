@@ -1,6 +1,6 @@
 """Which MPICH a process runs, whether it is up, and which layouts hold in it.
 
-The record of each pool of objects tells the true size of its struct, also in a stripped library: a layout is accepted
+The record of each pool of objects has the true size of its struct, also in a stripped library: a layout is accepted
 only when the sizes agree and the invariants of the predefined communicators close in this process.
 
 In a stripped library the variable MPIR_Process is found by two of its members, the addresses of MPI_COMM_WORLD and
@@ -69,9 +69,9 @@ def symbols_of(image: TargetImage) -> dict[str, int]:
 
 
 def types_of(image: TargetImage) -> Layouts:
-    """Return the layouts of the structs that a debugger's types tell wholly.
+    """Return the layouts of the structs that a debugger's types have wholly.
 
-    It can't look into a member, so that a struct of which a view reads a part of a member comes from a profile.
+    It can't read the parts of a member, so that a struct of which a view reads a part of a member comes from a profile.
     """
     wanted = wanted_members(views.ALL)
     plain = {struct: members for struct, members in wanted.items() if not any("." in member for member in members)}
@@ -79,7 +79,7 @@ def types_of(image: TargetImage) -> Layouts:
 
 
 def _is_complete(struct: str, members: Iterable[str]) -> bool:
-    """Tell whether a struct has every member that is not optional in each view of it."""
+    """Return whether a struct has every member that is not optional in each view of it."""
     known = set(members)
     return all(
         (member.name or attribute) in known
@@ -127,7 +127,7 @@ def facts_of(release: Release, library: LoadedLibrary, transport: str, profile: 
 def recognise(
     memory: Memory, anchor: int, symbols: dict[str, int], from_types: Layouts, profiles: Iterable[Profile]
 ) -> Recognition:
-    """Return what can be told by the library's constants and by the records of pools that are filled at link time.
+    """Return what is known from the library's constants and from the records of pools that are filled at link time.
 
     Raises:
         LayoutError: the library's header is missing.
@@ -173,10 +173,10 @@ def _accept(memory: Memory, release: Release, symbols: dict[str, int], found: Po
 
 
 def sizes_agree(found: Pools) -> str:
-    """Say which sizes the pools tell: they were found by those of the layouts."""
+    """Return which sizes the pools have: they were found by those of the layouts."""
     sizes = {handles.CLASSES[pool.cls]: pool.size for pools in found.by_class.values() for pool in pools}
-    told = ", ".join(f"{struct} has {size} bytes" for struct, size in sizes.items())
-    return f"the records of the pools of objects say that {told}, as the layouts do"
+    sizes_known = ", ".join(f"{struct} has {size} bytes" for struct, size in sizes.items())
+    return f"the records of the pools of objects say that {sizes_known}, as the layouts do"
 
 
 def check_running(memory: Memory, layouts: Layouts, found: Pools, builtin: int | None) -> None:
@@ -278,12 +278,12 @@ def builtin_comms(pools: Pools, symbol: int | None) -> int | None:
 def find_process(
     memory: Memory, layouts: Layouts, library: LoadedLibrary, builtin: int, comm_size: int, symbol: int | None
 ) -> views.MpirProcess | None:
-    """Return the variable MPIR_Process, None where nothing looks like it."""
+    """Return the variable MPIR_Process, None where nothing resembles it."""
     reader = views.MpirProcess.bind(layouts)
     offset = reader.offsets["comm_world"]
     pair = struct.pack("<QQ", builtin, builtin + comm_size)
     found = chain(
-        [symbol + offset] if symbol else [],  # unless the layout doesn't count from the struct's begin
+        [symbol + offset] if symbol else [],  # unless the layout doesn't count from the struct's start
         find_bytes(memory, library, pair, MAX_SEARCH, symbol or builtin),
     )
     for place in found:

@@ -19,13 +19,13 @@ from mqs_dll.library.mpi.mpich import contexts, tags
 from mqs_dll.library.mpi.mpich.communicators import MpichCommunicators
 
 NOT_KEPT = envelopes.NOT_KEPT
-BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.GONE_ON)
+BUFFERED_SEND = phrases.made_by("MPI_Bsend", "MPI_Ibsend", how=How.BUFFERED)
 FROM_SYNCHRONOUS_SEND = "sent by MPI_Ssend or MPI_Issend"
 COPY = "the buffer is a copy in the attached buffer"
 NO_ORDER = "one of several to this rank, in no particular order"
 
 BSEND_HEADER_WORDS = 12
-"""The size of MPII_Bsend_data_t, which is MPI_BSEND_OVERHEAD and thus a part of MPICH's ABI."""
+"""The size of MPII_Bsend_data_t, which is MPI_BSEND_OVERHEAD and so a part of MPICH's ABI."""
 
 
 def persistent(*calls: str) -> str:
@@ -44,7 +44,7 @@ def matched_message(peers: Sequence[int], rank: int, tag: int, length: int, requ
 
 
 def is_buffered(memory: Memory, buffer: int, request: int) -> bool:
-    """Tell whether the buffer of a send is a copy in the attached buffer: its header has the addresses of both."""
+    """Return whether the buffer of a send is a copy in the attached buffer: its header has the addresses of both."""
     try:
         words = memory.pointers(buffer - BSEND_HEADER_WORDS * WORD, BSEND_HEADER_WORDS)
     except TargetReadError:

@@ -89,7 +89,7 @@ class Started:
         return None if persistent is None else self._send(persistent, peers, done=request.cc == 0)
 
     def done_at_once(self, comm: int, peers: Sequence[int]) -> Iterator[Operation]:
-        """Yield the sends of the communicator at an address that were done when they began.
+        """Yield the sends of the communicator at an address that were done when they started.
 
         Behind all of them is one request of the library's own, which is in no pool.
         """
@@ -125,5 +125,5 @@ class Started:
 
 
 def _waits(request: views.MpirRequest) -> bool:
-    """Tell whether the completion of a persistent request is that of the one behind it, whose counter it points at."""
+    """Return whether a persistent request completes with the one behind it, whose counter it points at."""
     return 0 <= request.cc_ptr - request.real_request < MIN_REQUEST

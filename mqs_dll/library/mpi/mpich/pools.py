@@ -2,7 +2,7 @@
 
 Each class has a record with the size of its objects and the address of the first ones, in the library's variables
 (MPIR_Comm_mem and its like; MPIR_Request_mem is an array, one record for each virtual interface). In a stripped
-library a record is recognised by its own consistency: the objects that it points at begin with the handles that
+library a record is recognised by its own consistency: the objects that it points at start with the handles that
 their class and place demand. Source: src/include/mpir_objects.h, src/util/mpir_handlemem.h of 3.4.3 to 5.0.1.
 """
 
@@ -42,14 +42,14 @@ SYMBOLS = {
     handles.REQUEST: "MPIR_Request_mem",
 }
 INDEX = 0xFFF
-"""The bits of a handle that tell the place in a block, or among the first direct objects."""
+"""The bits of a handle that have the place in a block, or among the first direct objects."""
 
 REQUEST_POOLS = 64
 """Records of MPIR_Request_mem at most."""
 
 _known_places: dict[tuple[str, int, int], int] = {}
-"""Where records lay in other processes, from the begin of the library, by its build, class and size of the objects: a
-job has many of one build. They are looked at first, and believed as any others."""
+"""Where records lay in other processes, from the start of the library, by its build, class and size of the objects: a
+job has many of one build. They are tried first, and believed as any others."""
 
 
 class Objects(NamedTuple):
@@ -61,7 +61,7 @@ class Objects(NamedTuple):
 
 
 class ObjectPool(NamedTuple):
-    """One pool, by the address of its record; what it holds is read anew each time."""
+    """One pool, by the address of its record; what it holds is read again each time."""
 
     record: int
     cls: int
@@ -109,7 +109,7 @@ class Pools:
         Args:
             cls: their class.
             pair: their handles.
-            likely: addresses to look at before all variables are searched.
+            likely: addresses to try before all variables are searched.
 
         Raises:
             TargetReadError: they may lie where the library's variables can't be read.
@@ -134,7 +134,7 @@ class Pools:
 
         Args:
             cls: the class.
-            most: how many of them are looked for; all by default.
+            most: how many of them are searched for; all by default.
 
         Raises:
             BrokenStructureError, TargetReadError: a pool contradicts itself or can't be read.
@@ -285,7 +285,7 @@ def find(memory: Memory, layouts: Layouts, library: LoadedLibrary, symbols: dict
             pools = [] if size is None else finder.search(cls, size, found.known_variable())
         pools = [pool for pool in pools if size in (None, pool.size)]
         used = [pool for pool in pools if finder.is_initialized(pool)]
-        found.by_class[cls] = used or pools  # a record without objects may look like one by chance
+        found.by_class[cls] = used or pools  # a record without objects may resemble one by chance
     return found
 
 
@@ -324,7 +324,7 @@ class _Finder:
         return found
 
     def is_initialized(self, pool: ObjectPool) -> bool:
-        """Tell whether a pool has objects, whose handles were checked."""
+        """Return whether a pool has objects, whose handles were checked."""
         return bool(self._alloc.at(self._memory, pool.record).initialized)
 
     def search(self, cls: int, size: int, near: int | None) -> list[ObjectPool]:
@@ -382,7 +382,7 @@ class _Finder:
         )
 
     def _has_objects(self, record: views.ObjectAlloc) -> bool:
-        """Tell whether the first objects carry the handles of their class and place, and the first free one is free.
+        """Return whether the first objects carry the handles of their class and place, and the first free one is free.
 
         A pool that was never used has none; it is believed for the size of its objects.
         """
@@ -403,7 +403,7 @@ class _Finder:
         return is_of_pool and handles.class_of(head.handle) == cls and head.ref_count == 0
 
     def _begin_with(self, address: int, size: int, handle: int) -> bool:
-        """Tell whether the first two objects of an array have its handles, but for the number of their pool.
+        """Return whether the first two objects of an array have its handles, except for the number of their pool.
 
         Requests of the second and further virtual interfaces carry that from the first time that they are used.
         """

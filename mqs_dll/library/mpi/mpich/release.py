@@ -19,19 +19,19 @@ CLUSTER = 1 << 14
 """Bytes behind the device within which the release stands; configure's arguments lie between."""
 
 INTEL_VERSION = "I_MPI_Library_version"
-"""Intel MPI's own version, which MPII_Version_string doesn't tell: that is of the MPICH that it was made from."""
+"""Intel MPI's own version, which MPII_Version_string doesn't have: that is of the MPICH that it was made from."""
 
 OVERLAP = CLUSTER
 LONGEST = 128
 
 
 class Release(NamedTuple):
-    """What a build says of itself."""
+    """What is known of a build."""
 
     version: str
     """As MPICH spells it, "4.3.2"; "of an unknown release" where it can't be found."""
     device: str
-    """As configure was told, "ch4:ofi,ucx"; empty where it can't be found."""
+    """As configure got it, "ch4:ofi,ucx"; empty where it can't be found."""
     product: str = "MPICH"
     """What its makers call it."""
 

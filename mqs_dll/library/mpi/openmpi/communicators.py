@@ -126,15 +126,16 @@ class OmpiEntry(CommunicatorEntry):
 
     @property
     def number_text(self) -> bytes:
-        """Its number as Open MPI's texts have it (ompi_comm_print_cid, which has room for 19 characters)."""
+        """Its number as Open MPI's texts have it (ompi_comm_print_cid, which is cut to 19 characters)."""
         return b"%d" % self.slot if self.extended_id is None else (b"0x%x%08x" % self.extended_id)[:19]
 
     def _make_id(self) -> int:
         """Return the number that is the same in all processes of a communicator, and in no other one's.
 
         Its processes have agreed on a slot: always in 4.1, with GLOBAL_INDEX since 5.0.0. Others of 5.0 have an
-        extended id of 16 bytes, folded here. Disjoint ones may have the same: the name of the lowest process tells
-        them apart, in which jobs count up from 1 (what tells one launcher's jobs from another's is left out).
+        extended id of 16 bytes, folded here. Disjoint ones may have the same: the name of the lowest process
+        distinguishes them, in which jobs count up from 1 (what distinguishes one launcher's jobs from another's is left
+        out).
         """
         try:
             first = min(map(self._groups.first, {self.view.c_local_group, self.view.c_remote_group}))
@@ -164,7 +165,7 @@ class OmpiEntry(CommunicatorEntry):
         return self._groups.names(self.view.c_remote_group)
 
     def is_held_only_by(self, requests: int) -> bool:
-        """Tell whether nothing but that many requests refers to the communicator: the program has freed it.
+        """Return whether nothing but that many requests refers to the communicator: the program has freed it.
 
         Each request holds a reference, and the program's handle holds one; some communicators are retained once more.
         (The flag OMPI_COMM_ISFREED exists in 4.1 and 5.0, but nothing sets it.)

@@ -87,7 +87,7 @@ class Containers:
     def pool_elements(self, address: int, reader: Reader[RequestT]) -> list[RequestT]:
         """Return the elements of an opal_free_list_t of requests that somebody uses.
 
-        These are those whose ``req_state`` isn't 0, since the pool itself doesn't tell which they are.
+        These are those whose ``req_state`` isn't 0, since the pool itself doesn't show which they are.
 
         Raises:
             BrokenStructureError: the chunks and the counts of the pool contradict each other.
@@ -140,7 +140,7 @@ def _align(value: int, alignment: int) -> int:
 def heap_bytes(memory: Memory, address: int, limit: int) -> int:
     """Return how many bytes belong to the heap block at an address, ``limit`` at most; 0 when it is none.
 
-    The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour begins,
+    The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour starts,
     whose words must not speak for this one.
     """
     if address % (2 * WORD):

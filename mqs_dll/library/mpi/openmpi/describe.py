@@ -53,7 +53,7 @@ def request_text(memory: Memory, address: int, complete: int) -> str:
 
 
 def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:
-    """Name the call that made a send; None where only more than these tells whether it is one of CALLS[mode].
+    """Return the call that made a send; None where this isn't enough to know whether it is one of CALLS[mode].
 
     MPI_Bsend is an Ibsend whose request is freed at once (pml_ob1_isend.c, pml_cm.h).
     """
@@ -63,7 +63,7 @@ def send_kind(mode: int, *, persistent: int, free_called: int) -> str | None:
     if persistent:
         return phrases.made_by(f"{calls[0]}_init", how=How.PERSISTENT)
     if mode == BUFFERED and free_called:
-        return phrases.made_by(*calls, how=How.GONE_ON)
+        return phrases.made_by(*calls, how=How.BUFFERED)
     if mode == BUFFERED:
         return phrases.made_by(calls[1], how=How.NONBLOCKING)
     return None

@@ -1,6 +1,6 @@
 """From ranks of a group to ranks of MPI_COMM_WORLD, through every way in which Open MPI stores a group.
 
-Processes are told apart by their names (job, rank in the job), never by address: a process that nobody has talked
+Processes are distinguished by their names (job, rank in the job), never by address: a process that nobody has talked
 to is a number in the group (a sentinel, bit 0 set), and the same process may be a pointer in another group.
 Source: ompi/group/group.h, ompi/proc/proc.h, the same in 4.1 and 5.0.
 """
@@ -42,13 +42,13 @@ class ProcName(NamedTuple):
 
 
 class ProcNames(NamedTuple):
-    """The names of a group's processes, taken apart: a million of them are two tuples, not a million objects."""
+    """The parts of the names of a group's processes: a million of them are two tuples, not a million objects."""
 
     jobids: tuple[int, ...]
     vpids: tuple[int, ...]
 
     def are_of(self, jobid: int) -> bool:
-        """Tell whether all are of one job."""
+        """Return whether all are of one job."""
         return self.jobids.count(jobid) == len(self.jobids)
 
     def at(self, ranks: Sequence[int]) -> ProcNames:
@@ -174,7 +174,7 @@ class Groups:
     def _named(self, halves: array[int]) -> ProcNames:
         """Return the names in the halves of a group's entries: each is a sentinel, or the address of an ompi_proc_t.
 
-        A sentinel's lower half tells the job, which mostly is the same in all, and its upper half the rank in it.
+        A sentinel's lower half is the job, which mostly is the same in all, and its upper half the rank in it.
         """
         lower, upper = halves[::2], halves[1::2]
         self._memory.charge_objects(len(upper))

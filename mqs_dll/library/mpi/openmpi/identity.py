@@ -1,6 +1,6 @@
 """Which Open MPI a process runs, whether it is up, and which layouts hold in it.
 
-Open MPI tells the true size of each of its classes: ``X_class``, an exported object, has the sizeof of X, also in
+Open MPI has the true size of each of its classes: ``X_class``, an exported object, has the sizeof of X, also in
 a stripped library and before MPI_Init (opal/class/opal_object.h, the same in 4.1 and 5.0). A layout is accepted
 only when every one of these sizes agrees and the invariants of MPI_COMM_WORLD close in this process.
 """
@@ -74,7 +74,7 @@ def check_running(memory: Memory, symbols: Symbols) -> None:
 
 
 def _has_session(memory: Memory, symbols: Symbols) -> bool:
-    """Tell whether the process uses MPI through sessions, without MPI_Init (ompi/instance/instance.c since 5.0.0)."""
+    """Return whether the process uses MPI through sessions, without MPI_Init (ompi/instance/instance.c since 5.0.0)."""
     address = symbols.get("ompi_instance_count")
     return address is not None and _int32(memory, address) > 0
 
@@ -116,10 +116,10 @@ def _build_of(memory: Memory, symbols: Symbols) -> str:
 
 
 def recognise(memory: Memory, symbols: Symbols, from_types: Layouts, profiles: Iterable[Profile]) -> Recognition:
-    """Return what can be told by the library's constants and class descriptors alone.
+    """Return what is known from the library's constants and class descriptors alone.
 
     Raises:
-        LayoutError: its header, or a symbol that tells where that is, is missing.
+        LayoutError: its header, or a symbol that leads there, is missing.
     """
     release = release_of(memory, symbols)
     library = library_of(memory, symbols)
@@ -203,7 +203,7 @@ def check_sizes(memory: Memory, symbols: Symbols, layouts: Layouts) -> int:
     Raises:
         LayoutError: they differ, or there is no descriptor to compare with.
     """
-    known = [struct for struct in layouts if struct.size is not None]  # a debugger may be unable to tell sizes
+    known = [struct for struct in layouts if struct.size is not None]  # a debugger may not know sizes
     compared = 0
     for struct in known:
         size = class_size(memory, symbols, layouts, struct.name)

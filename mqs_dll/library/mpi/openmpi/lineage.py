@@ -1,9 +1,9 @@
-"""Where the communicators without a name come from, as Open MPI's own text for them tells: "dup of halo exchange".
+"""Where the communicators without a name come from, as Open MPI's own text for them has it: "dup of halo exchange".
 
 Open MPI writes "MPI COMMUNICATOR 17 DUP FROM 3" where a name would be, without the flag of names that were set:
-MPI_Comm_get_name returns nothing. The parent is told by its number, which another communicator may have got since the
+MPI_Comm_get_name returns nothing. The parent is given by its number, which another communicator may have got since the
 parent was freed: one whose processes can't be the parent's is not taken for it; one with the same processes can't be
-told from it. Source: ompi/communicator/comm.c of 4.1.0 to 5.0.10.
+distinguished from it. Source: ompi/communicator/comm.c of 4.1.0 to 5.0.10.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _TOPOLOGIES = {0x100: b"cartesian topology", 0x200: b"graph topology", 0x400: b"
 _SAME_GROUP = (b"DUP",)
 
 MAX_ANCESTORS = 4
-"""More of them have no room in a name's field."""
+"""More of them don't fit into a name's field."""
 
 
 def describe(entries: Sequence[OmpiEntry]) -> None:
-    """Give each communicator without a name the words that tell where it comes from.
+    """Give each communicator without a name the words for where it comes from.
 
     Args:
         entries: all communicators of the process.
@@ -81,7 +81,7 @@ def _topology(entry: OmpiEntry) -> bytes:
 
 
 def _may_come_from(entry: OmpiEntry, parent: OmpiEntry, made: bytes) -> bool:
-    """Tell whether a communicator's processes are those of a parent, or some of them."""
+    """Return whether a communicator's processes are those of a parent, or some of them."""
     if parent is entry:
         return False
     own = {entry.view.c_local_group, entry.view.c_remote_group}

@@ -103,7 +103,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
             request_text(self._memory, request.address, request.req_complete),
             _receive_progress(request, status),
             tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
-            # last: it is the MPI's own receives that have a sixth line, and what they are for tells more
+            # last: it is the MPI's own receives that have a sixth line, and what they are for is more important
             phrases.NEXT_TO_MATCH(*counts) if counts is not None and status is Status.PENDING else None,
             tag_wild=request.req_tag == tags.ANY_TAG,
         )
@@ -114,7 +114,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         if request.pml_type in HELD and not _has_message(request):
             return phrases.made_by("MPI_Mprobe", how=How.BLOCKING)
         if request.pml_type in HELD:
-            return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.HELD)
+            return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE)
         if request.req_persistent:
             return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
         if self._is_nonblocking(self._cached_recv, request):
@@ -122,7 +122,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
 
     def _is_nonblocking(self, cached_request: int | None, request: views.PmlRequest) -> bool:
-        """Tell whether a nonblocking call made a request, as far as ob1 lets one tell.
+        """Return whether a nonblocking call made a request, as far as ob1 shows it.
 
         ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
         first one. A request that is complete or freed can't belong to a blocking call.
@@ -178,7 +178,7 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
 
 
 def _has_message(request: views.RecvRequest) -> bool:
-    """Tell whether a receive has matched a message; of a matched probe that waited for one, only its end tells.
+    """Return whether a receive has matched a message; of a matched probe that waited for one, only its end shows that.
 
     Source: mca_pml_ob1_recv_request_matched_probe in ompi/mca/pml/ob1/pml_ob1_recvreq.c of 4.1.4 and 5.0.11.
     """
@@ -193,12 +193,12 @@ def _receive_progress(request: views.RecvRequest, status: Status) -> str | None:
     if status is Status.MATCHED and request.pml_type not in HELD:
         return f"{request.req_bytes_received} of {request.req_bytes_packed} bytes are here"
     if status is Status.PENDING:
-        return phrases.RECEIVE_NUMBER(request.req_sequence + 1)  # tells two samples of a loop apart
+        return phrases.RECEIVE_NUMBER(request.req_sequence + 1)  # distinguishes two samples of a loop
     return None
 
 
 def _is_copied(request: views.SendRequest) -> bool:
-    """Tell whether a message is sent from a copy: the program may have written its own buffer anew since."""
+    """Return whether a message is sent from a copy: the program may have written its own buffer again since."""
     return request.req_send_mode == BUFFERED and request.req_bytes_packed > 0
 
 

@@ -48,7 +48,7 @@ class Unexpected:
     def operations(self, entry: OmpiEntry, nonblocking_base: int) -> Iterator[Operation]:
         """Yield a communicator's messages in the order in which a receive from any source would find them.
 
-        Such a receive looks at one peer after the other, beginning behind the one that the last search ended with.
+        Such a receive searches one peer after the other, starting behind the one that the last search ended with.
         Messages that can't be matched yet follow as notes: one for each sender whose messages overtook others, and on
         MPI_COMM_WORLD one for messages on communicators that aren't made yet.
         """

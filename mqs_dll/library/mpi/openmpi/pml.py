@@ -20,7 +20,7 @@ Pml: TypeAlias = Transport[OmpiEntry]
 
 
 def hidden(what: str, transport: str, why: str) -> NoInformation:
-    """Return the refusal to list a queue that a transport hides, with the way out."""
+    """Return the refusal to list a queue that a transport hides, with the remedy."""
     return NoInformation(
         phrases.unseen(what, f"Open MPI's transport {transport} {why}"), "run the job with --mca pml ob1 to see them"
     )

@@ -75,7 +75,7 @@ class PooledPml(Transport[OmpiEntry], Generic[RecvT, SendT]):
     """A point-to-point layer that takes its requests from these pools."""
 
     def __init__(self, mpi: OmpiProcessContext, receives: type[RecvT], sends: type[SendT]) -> None:
-        """Begin, with the views of the layer's requests.
+        """Initialize, with the views of the layer's requests.
 
         Raises:
             LayoutError: their layouts are missing.

@@ -1,7 +1,7 @@
 """Open MPI's exported symbols, and its class descriptors, which are such symbols too.
 
 Every class X has an exported descriptor ``X_class`` with the class's name and the sizeof of its objects, and every
-object begins with the descriptor's address (opal/class/opal_object.h, the same in 4.1 and 5.0).
+object starts with the descriptor's address (opal/class/opal_object.h, the same in 4.1 and 5.0).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROOTS = (
     "ompi_proc_local_proc",
     "ompi_version_string",
 )
-"""The variables that the walkers begin at."""
+"""The variables that the walkers start at."""
 
 NEEDED = (
     "mca_pml_base_recv_requests",

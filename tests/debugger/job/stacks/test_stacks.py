@@ -25,7 +25,7 @@ from tests.support.cores import gcore
 from tests.support.gdb import gdb
 from tests.support.jobs import PROGRAMS, Compiler, Job, running
 from tests.support.mpis import Mpi, find_mpis
-from tests.support.targets import look_until, wait_until
+from tests.support.targets import poll_until, wait_until
 from tests.support.targets import running as running_program
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
@@ -85,8 +85,8 @@ class Blocked:
     second: list[tuple[CallStack, ...]]
 
 
-def look(process: LiveProcess) -> tuple[CallStack, ...]:
-    """Return the call stacks of a process, which they can be told of."""
+def read_stacks(process: LiveProcess) -> tuple[CallStack, ...]:
+    """Return the call stacks of a process, which they can be determined of."""
     with stopped(process.pid) as stop:
         captured = capture(process, stop.registers(process.pid))
     stacks = unwind(captured, process)
@@ -94,18 +94,18 @@ def look(process: LiveProcess) -> tuple[CallStack, ...]:
     return stacks
 
 
-def look_inside(process: LiveProcess, call: str) -> tuple[CallStack, ...]:
+def read_inside(process: LiveProcess, call: str) -> tuple[CallStack, ...]:
     """Return the call stacks of a process once its main thread is in an MPI call, or after a while."""
-    looks = itertools.count(1)
-    return look_until(lambda: look(process), lambda stacks: stacks[0].call == call or next(looks) == 200)
+    samples = itertools.count(1)
+    return poll_until(lambda: read_stacks(process), lambda stacks: stacks[0].call == call or next(samples) == 200)
 
 
-def look_again(
+def read_again(
     process: LiveProcess, call: str, before: tuple[CallStack, ...], *, until_it_went_on: bool
 ) -> tuple[CallStack, ...]:
     """Return the call stacks once more; a rank that goes on may need to wait for a processor until it does."""
-    return look_until(
-        lambda: look_inside(process, call),
+    return poll_until(
+        lambda: read_inside(process, call),
         lambda stacks: not until_it_went_on or stacks[0].fingerprint != before[0].fingerprint,
     )
 
@@ -125,8 +125,8 @@ def blocked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         first, second = [], []
         for truth, call in zip(job.wait_until_ready(), CALLS.values(), strict=True):
             with LiveProcess(truth["pid"]) as process:
-                first.append(look_inside(process, call))
-                second.append(look_again(process, call, first[-1], until_it_went_on=call == CALLS["turn"]))
+                first.append(read_inside(process, call))
+                second.append(read_again(process, call, first[-1], until_it_went_on=call == CALLS["turn"]))
     return Blocked(request.param in STRIPPED, first, second)
 
 
@@ -136,7 +136,7 @@ def test_the_call_is_the_mpi_function_that_the_program_called(blocked: Blocked) 
 
 
 def test_the_caller_is_the_function_that_made_the_call_with_its_line(blocked: Blocked) -> None:
-    """A stripped program has neither names nor lines: what is told of it is its file."""
+    """A stripped program has neither names nor lines: what is reported of it is its file."""
     callers = [stacks[0].caller for stacks in blocked.first]
     assert {caller.module for caller in callers if caller} == {"stacks"}
     if blocked.stripped:
@@ -173,13 +173,13 @@ def test_threads_of_the_mpis_own_are_left_out(blocked: Blocked) -> None:
 @pytest.mark.mpi
 @pytest.mark.parametrize("name", ["openmpi-debian", "mpich-4.2.3-pypi"])
 def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_path: Path) -> None:
-    """The main thread is outside MPI: where it computes is told. Its fingerprint tells that it goes on."""
+    """The main thread is outside MPI: where it computes is reported. Its fingerprint shows that it goes on."""
     with job_of(name, tmp_path, 1, "threads") as job:
         pid = job.wait_until_ready()[0]["pid"]
         with LiveProcess(pid) as process:
-            main, other = look_until(lambda: look(process), lambda stacks: len(stacks) > 1)
-            again = look(process)
-            wait_until(lambda: look(process)[0].fingerprint != main.fingerprint)
+            main, other = poll_until(lambda: read_stacks(process), lambda stacks: len(stacks) > 1)
+            again = read_stacks(process)
+            wait_until(lambda: read_stacks(process)[0].fingerprint != main.fingerprint)
     assert (main.thread, main.call, main.caller and main.caller.function) == (pid, None, "compute")
     assert (other.call, other.caller and other.caller.function) == ("MPI_Recv", "receive")
     assert other.fingerprint == again[1].fingerprint
@@ -195,19 +195,19 @@ def test_a_thread_that_starts_another_is_where_it_does_so(name: str, tmp_path: P
         said = gdb(f"attach {pid}", *to_there, "detach")
         assert "returned from syscall clone3" in said
         with LiveProcess(pid) as process:
-            main = look(process)[0]
+            main = read_stacks(process)[0]
     assert (main.call, main.caller and main.caller.function) == (None, "start")
     own = [frame.function for frame in main.frames if frame.module == "stacks"]
     assert own == ["start", "starting", "main", "_start"]
 
 
 @pytest.mark.mpi
-def test_a_core_file_tells_the_same(tmp_path: Path) -> None:
+def test_a_core_file_shows_the_same(tmp_path: Path) -> None:
     """Also of a function that left no frame, though a core file has no code in it."""
     with job_of("mpich-4.2.3-pypi", tmp_path, 1, "waitall") as job:
         pid = job.wait_until_ready()[0]["pid"]
         with LiveProcess(pid) as process:
-            look_inside(process, "MPI_Waitall")
+            read_inside(process, "MPI_Waitall")
         core = gcore(pid, tmp_path / "core")
     with CoreProcess(core) as left:
         stacks = unwind_core(left)
@@ -223,7 +223,7 @@ def test_a_process_that_nobody_stopped_shows_no_stack() -> None:
         captured = capture(process, {})
         assert isinstance(unwind(captured, process), Hidden)
     assert captured.threads == ()
-    assert NOT_STOPPED.way_out == "leave out --no-stop"
+    assert NOT_STOPPED.remedy == "leave out --no-stop"
 
 
 def test_a_program_without_an_mpi_shows_no_call() -> None:
@@ -256,7 +256,7 @@ def test_the_python_frame_is_the_innermost_that_is_not_mpi4pys(sleeper: tuple[in
         stack = python_stacks(pid).get(pid)
         return stack.innermost if stack else None
 
-    frame = look_until(innermost, lambda frame: frame is not None and frame.function == "visit")
+    frame = poll_until(innermost, lambda frame: frame is not None and frame.function == "visit")
     assert frame is not None
     assert (frame.function, frame.module, frame.file, frame.line, frame.language) == (
         "visit",
@@ -315,7 +315,7 @@ def test_the_test_that_pytest_runs_is_in_its_process(tmp_path: Path) -> None:
     program.write_text("import time\n\n\ndef test_swap():\n    print('ready', flush=True)\n    time.sleep(60)\n")
     options = ("-m", "pytest", "-p", "no:cacheprovider", "-qs", f"--rootdir={tmp_path}", str(program))
     with running_program(Path(sys.executable), *options) as child, LiveProcess(child.pid) as process:
-        found = look_until(lambda: environment_variable(process, CURRENT_TEST), lambda test: test.endswith(b"(call)"))
+        found = poll_until(lambda: environment_variable(process, CURRENT_TEST), lambda test: test.endswith(b"(call)"))
         assert found == b"test_halo.py::test_swap (call)"
         assert environment_variable(process, "MQS_NEVER_SET") == b""
 
@@ -330,7 +330,7 @@ def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Pat
         seen.update(stack.state for stack in python_stacks(pid).values())
         return seen
 
-    assert len(look_until(states, lambda states: len(states) > 2)) > 2
+    assert len(poll_until(states, lambda states: len(states) > 2)) > 2
 
 
 def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, Path], tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, P
     assert (frame.file, frame.language) == (str(program), Language.PYTHON)
 
 
-def test_without_pystack_no_python_line_is_told(sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pystack_no_python_line_is_reported(sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an extra: nothing fails."""
     monkeypatch.setitem(sys.modules, "pystack", None)
     monkeypatch.delitem(sys.modules, "pystack.engine", raising=False)
@@ -362,7 +362,7 @@ def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
 
 
 def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
-    """Beside the MPI call; its caller in C is mpi4py, which tells nobody anything."""
+    """Beside the MPI call; its caller in C is mpi4py, which nobody needs to know."""
     pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
     mpi = MPIS["mpich-4.3.2-pypi"]
     if mpi.missing or mpi.python is None:
@@ -372,7 +372,7 @@ def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
         running(compiler, mpi, mpi.transports[0], "hangs/missing_collective.py", 3) as job,
         LiveProcess(job.wait_until_ready()[0]["pid"]) as process,
     ):
-        (stack,) = look_inside(process, "MPI_Allreduce")
+        (stack,) = read_inside(process, "MPI_Allreduce")
     assert (stack.call, stack.caller) == ("MPI_Allreduce", None)
     assert stack.python is not None
     assert stack.python.file == str(program)

@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
 from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
-from mqs_dll.debugger.job.stacks.thread import CannotTellError, find_call, find_caller, mpi_function, read_thread
+from mqs_dll.debugger.job.stacks.thread import UnknownCallError, find_call, find_caller, mpi_function, read_thread
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.job.records import Frame
 from tests.support.made_up_job import stack
@@ -176,9 +176,9 @@ def test_the_caller_is_the_place_of_the_programs_innermost_step() -> None:
         ([":"], {"complete": False, "is_whole": False}, "can't be followed, and"),
     ],
 )
-def test_where_it_may_be_inside_mpi_nothing_is_told(names: list[str], known: dict[str, Any], reason: str) -> None:
+def test_where_it_may_be_inside_mpi_nothing_is_reported(names: list[str], known: dict[str, Any], reason: str) -> None:
     """No call means outside MPI: that has to be certain."""
-    with pytest.raises(CannotTellError, match=reason):
+    with pytest.raises(UnknownCallError, match=reason):
         read(*names, **known)
 
 
@@ -194,7 +194,7 @@ def test_a_thread_that_never_calls_mpi_is_not_listed() -> None:
 
 
 def test_a_thread_that_may_call_mpi_is_listed() -> None:
-    """One of the program's, in MPI or outside; and one whose stack ends before it can be told, without a call."""
+    """One of the program's, in MPI or outside; and one whose stack ends before it can be determined, without a call."""
     assert read("app:work", "libc.so:start_thread", is_main=False).call is None
     assert read("libc.so:sleep", "", "libc.so:start_thread", is_main=False).call is None
     assert read("libmpi.so:PMPI_Recv", "libmpi.so:progress", is_main=False, complete=False).call is None
@@ -202,7 +202,7 @@ def test_a_thread_that_may_call_mpi_is_listed() -> None:
     assert read("libmpi.so:PMPI_Recv", "MPI.cpython-311.so:recv", is_main=False).call == "MPI_Recv"
 
 
-def test_what_the_mpi_calls_back_is_told() -> None:
+def test_what_the_mpi_calls_back_is_reported() -> None:
     """The program's own file or Python inside of the call; not what lies outside, nor a library that moves data."""
     assert (
         read("libc.so:sleep", "app:grow", "libmpi.so:", "libmpi.so:PMPI_Recv", "app:main").callback.function == "grow"
@@ -216,7 +216,7 @@ def test_a_fingerprint_is_of_the_programs_part_of_the_stack() -> None:
     """Memory and registers from the caller's frame outwards; what the MPI has further in changes all the time."""
     names = ("libmpi.so:", "libmpi.so:PMPI_Recv", "app:exchange", "app:main", "libc.so:start")
     before = read(*names).fingerprint
-    caller = 128 + 2 * 64  # from the beginning of the memory
+    caller = 128 + 2 * 64  # from the start of the memory
     assert read(*names, memory=bytes(caller - 8) + b"\1" + bytes(1024)).fingerprint == before
     assert read(*names, memory=bytes(caller + 8) + b"\1" + bytes(1024)).fingerprint != before
     assert read(*names, memory=bytes(128 + 4 * 64) + b"\1" + bytes(1024)).fingerprint == before
@@ -304,7 +304,7 @@ CALLED = {
 
 
 @pytest.mark.parametrize("how", CALLS)
-def test_a_call_instruction_tells_which_function_it_calls(how: str) -> None:
+def test_a_call_instruction_shows_which_function_it_calls(how: str) -> None:
     """Directly, by a linkage table, by a pointer, or by a register that is still known."""
     registers = {"rbx": 0xB0, "r12": 0xC0, "x19": 0xA0}
     assert called_function(CALLS[how], CALL_SITE, registers) == CALLED.get(how, FUNCTION)
@@ -335,7 +335,7 @@ def made_up_thread(stack_pointer: int, frame_pointer: int, memory: bytes) -> Thr
 
 
 def test_a_signed_return_address_on_arm_leads_on() -> None:
-    """In a frame as in the register that a function begins with; other words keep what they have in those bits."""
+    """In a frame as in the register that a function starts with; other words keep what they have in those bits."""
     registers = [0] * 34
     registers[19], registers[20] = 1 << 56 | 0x2A << 48, (1 << 64) - 1
     registers[29], registers[30], registers[31], registers[32] = STACK, SIGNED, STACK, 0xDEAD
@@ -381,7 +381,7 @@ def test_a_symbol_that_does_not_cover_an_address_is_not_its_function(size: int, 
 
 
 def test_a_programs_name_is_that_of_its_file_also_when_it_was_removed() -> None:
-    """People compile anew while a job hangs."""
+    """People compile again while a job hangs."""
     assert base_name(module("/home/user/app (deleted)")) == base_name(module("/home/user/app")) == "app"
 
 
@@ -393,13 +393,13 @@ def test_a_stack_gives_what_was_copied_of_it() -> None:
     assert stack.fetch(STACK - 1, 4) == b""
 
 
-def test_only_python_programs_are_told_of_pystack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pystack_is_mentioned_for_python_programs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the stack goes through the interpreter but has no Python line, it is said, with what is missing."""
     native = stack("MPI_Recv")
     interpreted = replace(native, frames=(*native.frames, Frame("Py_RunMain", "libpython3.11.so.1.0", None, None)))
     assert python.missing_for([native]) == ""
     monkeypatch.setattr(python, "_engine", lambda: "pystack")
-    assert python.missing_for([native, interpreted]) == python.UNTOLD
+    assert python.missing_for([native, interpreted]) == python.NOT_FOUND
     monkeypatch.setattr(python, "_engine", lambda: None)
     assert python.missing_for([native, interpreted]) == python.MISSING
     assert python.missing_for([native]) == ""

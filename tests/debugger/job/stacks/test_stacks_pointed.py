@@ -8,7 +8,7 @@ from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.constants import Constants
 from mqs_dll.debugger.job.stacks.pointed import with_elements
-from mqs_dll.job.records import Argument, CallStack, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence, CallStack
 
 NULL = 0x2C000000
 HANDLES = (0x6C000001, NULL, 0x6C000002)
@@ -26,7 +26,7 @@ class _Mpich(Constants):
 
 def _waiting(address: int, count: int = len(HANDLES)) -> CallStack:
     given = (("count", count), ("array_of_requests", address))
-    arguments = tuple(Argument(name, value, Witness.BOTH) for name, value in given)
+    arguments = tuple(Argument(name, value, ArgumentEvidence.BOTH) for name, value in given)
     return CallStack(1, "MPI_Waitall", None, None, (), "", FRAME, arguments)
 
 
@@ -60,7 +60,7 @@ def test_a_count_that_makes_no_sense_is_followed_nowhere() -> None:
 
 
 def _counts(call: str, given: dict[str, int], sizes: dict[int, int]) -> tuple[int, ...]:
-    arguments = tuple(Argument(name, value, Witness.BOTH) for name, value in given.items())
+    arguments = tuple(Argument(name, value, ArgumentEvidence.BOTH) for name, value in given.items())
     stack = ThreadStack(1, b"", 0x7000, struct.pack("<4i", 4, 0, -1, 7) + b"frame!!!", is_whole=True)
 
     def fetch(address: int, size: int) -> bytes:
@@ -73,7 +73,7 @@ def _counts(call: str, given: dict[str, int], sizes: dict[int, int]) -> tuple[in
 
 
 def test_counts_for_each_process_are_as_many_as_the_communicator_has() -> None:
-    """With a communicator that isn't known, or among neighbours, none is told."""
+    """With a communicator that isn't known, or among neighbours, none is reported."""
     given = {"recvcounts": 0x7000, "comm": 0x44000000}
     assert _counts("MPI_Alltoallv", given, {0x44000000: 3}) == (4, 0, -1)
     assert _counts("MPI_Alltoallv_c", given, {0x44000000: 1}) == (4,)

@@ -165,8 +165,8 @@ def test_wildcards_are_minus_one(process: Process) -> None:
     assert (shown.status, shown.desired_length) == (Status.PENDING, 8)
 
 
-def test_a_matched_receive_tells_its_message(process: Process) -> None:
-    """A receive whose message has begun to come keeps its wildcards and tells the message's source, tag, length."""
+def test_a_matched_receive_shows_its_message(process: Process) -> None:
+    """A receive whose message has started to come keeps its wildcards and shows the message's source, tag, length."""
     process.receive(-1, rank=ANY_SOURCE, state=RENDEZVOUS, status_source=3, status_tag=5, status_count_lo=8)
     (shown,) = process.receives()
     assert (shown.status, shown.desired_local_rank, shown.desired_tag) == (Status.MATCHED, -1, -1)
@@ -242,7 +242,7 @@ def test_traffic_of_a_collective_names_it(process: Process) -> None:
 
 
 def test_sends_come_by_destination(process: Process) -> None:
-    """A send tells everything, and is matched while its data flow."""
+    """A send shows everything, and is matched while its data flow."""
     process.send(7)
     process.send(8, SYNCHRONOUS_SEND, match_rank=1)
     process.send(9, SEND | RENDEZVOUS, msg_offset=4)
@@ -266,7 +266,7 @@ def test_a_message_with_gaps_leaves_unasked(process: Process) -> None:
     assert "4 of 8 bytes are sent" in text(shown[1])
 
 
-def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> None:
+def test_a_buffered_send_is_known_by_the_header_of_its_copy(process: Process) -> None:
     """A send of MPI_PACKED is a buffered one only where the words before its buffer refer to it."""
     buffer = process.next_address() + 2048
     request = process.send(7, datatype=PACKED, user_buf=buffer)
@@ -281,7 +281,7 @@ def test_a_buffered_send_is_told_by_the_header_of_its_copy(process: Process) -> 
 # ---------------------------------------------------------------- unexpected messages
 
 
-def test_an_unexpected_message_tells_where_it_is(process: Process) -> None:
+def test_an_unexpected_message_shows_where_it_is(process: Process) -> None:
     """One that is all here has its buffer; of a rendezvous and of one from this process only the envelope is here."""
     start = process.next_address()
     process.message(7, EAGER | PEER_SYNCHRONOUS, following=start + 0x1000, cc=0, ref_count=1)
@@ -314,7 +314,7 @@ def test_a_context_id_above_32767_is_no_negative_number(process: Process) -> Non
 
 
 def test_messages_for_unknown_communicators_are_counted(process: Process) -> None:
-    """A note on MPI_COMM_WORLD tells of messages whose communicator this process hasn't made yet."""
+    """A note on MPI_COMM_WORLD counts messages whose communicator this process hasn't made yet."""
     following = process.next_address() + 0x1000
     process.message(7, EAGER, context_id=0x1F1, following=following)
     process.message(8, EAGER, context_id=0x1F0)

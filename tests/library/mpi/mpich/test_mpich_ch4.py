@@ -221,7 +221,7 @@ def test_the_netmods_half_of_a_receive_from_any_source_is_not_shown(recent: Proc
     assert f"request {FIRST_HANDLE:#x}" in text(shown)
 
 
-def test_a_matched_receive_tells_its_message_and_not_what_it_asked_for(process: Process) -> None:
+def test_a_matched_receive_shows_its_message_and_not_what_it_asked_for(process: Process) -> None:
     """The message's source and tag stand where those were that were asked for, and the text says so."""
     process.matched(7)
     (shown,) = process.receives()
@@ -309,7 +309,7 @@ def test_traffic_of_a_collective_names_it(process: Process) -> None:
 
 
 def test_messages_are_in_the_order_of_their_arrival(process: Process) -> None:
-    """Each tells how much of it is here; only one that is whole has a buffer."""
+    """Each shows how much of it is here; only one that is whole has a buffer."""
     last = process.message(9, BUSY)
     middle = process.message(8, RENDEZVOUS, following=last)
     process.message(7, UNEXPECTED | 2, following=middle)
@@ -329,7 +329,7 @@ def test_a_message_that_is_taken_is_none(recent: Process, state: int) -> None:
 
 
 def test_messages_for_unknown_communicators_are_counted(recent: Process) -> None:
-    """A note on MPI_COMM_WORLD tells of messages whose communicator this process hasn't made yet."""
+    """A note on MPI_COMM_WORLD counts messages whose communicator this process hasn't made yet."""
     recent.message(7, context_id=0x1F0)
     (shown,) = recent.unexpected()
     assert text(shown) == "1 for communicators that this process has not made yet | their numbers: 496"
@@ -432,7 +432,7 @@ def test_a_started_persistent_send_is_known_whole(process: Process) -> None:
     assert "MPI_Ssend_init, persistent, started" in text(shown)
 
 
-def test_what_only_looks_like_a_predefined_datatype_is_none(process: Process) -> None:
+def test_what_only_resembles_a_predefined_datatype_is_none(process: Process) -> None:
     """Besides index and size a handle has a form, that of programs or one of 5.0's own; else it is none."""
     datatypes = process.parts("ch4").datatypes
     assert [datatypes.at(handle) is None for handle in (MPI_INT, 0x4C810400, 0x4DD742A0, 0x4C010400)] == [
@@ -485,7 +485,7 @@ def test_a_rendezvous_that_found_no_cell_is_on_the_same_queue(recent: Process) -
 
 
 @pytest.mark.parametrize("queue", ["receives", "sends", "unexpected"])
-def test_a_request_that_cant_be_read_is_told_of(recent: Process, queue: str) -> None:
+def test_a_request_that_cant_be_read_is_reported(recent: Process, queue: str) -> None:
     """What it is isn't known, so no queue is called complete; the others are shown."""
     recent.receive(7)
     broken = recent.receive(8)
@@ -586,7 +586,7 @@ def test_headers_are_not_sure_where_messages_leave_by_cells_of_others(recent: Pr
     assert memory.read(recent.layouts).departures(0xABC0) == []
 
 
-def test_what_only_looks_like_a_transport_is_none(recent: Process) -> None:
+def test_what_only_resembles_a_transport_is_none(recent: Process) -> None:
     """Cells that don't know how far they lie from the first one are no cells."""
     memory = CellsInMemory()
     memory.put(3, recent.header(0xABC0, 7, SYNC, 64))
@@ -602,7 +602,7 @@ def sends_with(process: Process, memory: CellsInMemory) -> list[Operation]:
     return list(process.device(parts=parts).sends(process.entry(process.world)))
 
 
-def test_a_synchronous_send_is_told_by_its_header(recent: Process) -> None:
+def test_a_synchronous_send_is_known_by_its_header(recent: Process) -> None:
     """Tag and length are the header's; destination and buffer are nowhere, and the text says so."""
     request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
     memory.put(7, recent.header(request, 23, SYNC, 64))
@@ -628,7 +628,7 @@ def test_a_header_of_an_earlier_message_is_not_believed(
 
 
 def test_two_headers_that_fit_are_not_guessed_between(recent: Process) -> None:
-    """Which of two messages of the same request is the later one can't be told."""
+    """Which of two messages of the same request is the later one can't be determined."""
     request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
     memory.put(7, recent.header(request, 23, SYNC, 64))
     memory.put(8, recent.header(request, 24, SYNC, 64))
@@ -637,7 +637,7 @@ def test_two_headers_that_fit_are_not_guessed_between(recent: Process) -> None:
 
 
 def test_a_rendezvous_is_whole_with_its_header(recent: Process) -> None:
-    """The header tells that the arguments in the request are this send's."""
+    """The header shows that the arguments in the request are this send's."""
     request, memory = recent.send(seg_issued=1, offset=64), CellsInMemory()
     memory.put(7, recent.header(request, 22, RTS, 8))
     (shown,) = sends_with(recent, memory)
@@ -744,7 +744,7 @@ def test_a_message_to_oneself_that_a_probe_took_is_held(recent: Process) -> None
 
 
 def test_queues_over_the_network_are_never_empty(recent: Process) -> None:
-    """Where processes are on other nodes, or of another job, a queue names the netmods and the way out."""
+    """Where processes are on other nodes, or of another job, a queue names the netmods and the remedy."""
     recent.spread()
     for walk in (recent.device().receives, recent.device().sends, recent.device().unexpected):
         with pytest.raises(NoInformation, match=r"over the network .* ofi or ucx .* on one node"):
@@ -772,7 +772,7 @@ def test_what_shared_memory_has_is_shown_before_the_refusal(recent: Process) -> 
         next(iterator)
 
 
-def test_a_build_without_shared_memory_shows_what_a_process_tells_itself() -> None:
+def test_a_build_without_shared_memory_shows_what_a_process_sends_itself() -> None:
     """Debian's MPICH gives all but messages to oneself to the network, and says what to use instead."""
     process = MpichProcess(
         next(each.layouts for each in available("mpich")[0] if each.name == "mpich-4.0.2-ucx-x86_64")

@@ -37,7 +37,7 @@ def places(count: int) -> list[int]:
 
 
 def test_the_record_near_a_part_of_a_communicator_is_found() -> None:
-    """It begins with the magic number, and has the communicator's handle behind an address of the library."""
+    """It starts with the magic number, and has the communicator's handle behind an address of the library."""
     (place,) = places(1)
     found, _ = search([place + WORD], {place: record()})
     assert found == {COMMUNICATOR}
@@ -59,7 +59,7 @@ def test_the_search_ends_at_its_bound() -> None:
 
 
 def test_what_was_searched_is_not_tried_again() -> None:
-    """A word into the neighbourhood of a place costs no read: it can only lead to what was looked at."""
+    """A word into the neighbourhood of a place costs no read: it can only lead to what was read."""
     (place,) = places(1)
     unmapped = [place + WORD + step for step in range(NEARBY // 2, NEARBY // 2 + 64 * PAGE, 16 * PAGE)]
     _, once = search([place], {place: bytes(PAGE)})

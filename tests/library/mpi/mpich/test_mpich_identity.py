@@ -67,7 +67,7 @@ def attached(process: Tampered) -> AttachedMpich:
 
 
 def can_be_read(process: Tampered, start: int, size: int) -> bool:
-    """Tell whether a range is mapped; a read that isn't is tried again with fewer pages."""
+    """Return whether a range is mapped; a read that isn't is tried again with fewer pages."""
     try:
         return bool(process.fetch(start, size))
     except TargetReadError:
@@ -150,7 +150,7 @@ class program:  # a context manager
     ],
     ids=["before MPI_Init", "after MPI_Finalize"],
 )
-def test_a_process_that_is_not_up_is_told_so(name: str, body: str, error: type[Exception], tmp_path: Path) -> None:
+def test_a_process_that_is_not_up_is_reported(name: str, body: str, error: type[Exception], tmp_path: Path) -> None:
     """Before MPI_Init and after MPI_Finalize there is a sentence instead of communicators."""
     with program(BY_NAME[name], tmp_path, body) as started, closing(started) as process, pytest.raises(error):
         session_of(Tampered(process)).has_queues()
@@ -159,7 +159,7 @@ def test_a_process_that_is_not_up_is_told_so(name: str, body: str, error: type[E
 # ---------------------------------------------------------------- layouts
 
 
-def test_types_that_a_debugger_tells_wholly_come_before_the_profile(process: Tampered) -> None:
+def test_types_that_a_debugger_knows_wholly_come_before_the_profile(process: Tampered) -> None:
     """Debug information serves for structs that it has every member of; the profile serves for the others."""
     mpi = attached(process)
     known = {struct.name: struct for struct in mpi._layouts}
@@ -171,7 +171,7 @@ def test_types_that_a_debugger_tells_wholly_come_before_the_profile(process: Tam
     assert origins["MPIR_Win"].startswith("profile mpich-")
     assert origins["MPIR_Comm"].startswith(
         "profile mpich-"
-    )  # a part of its member dev is read, which no debugger tells
+    )  # a part of its member dev is read, which no debugger knows
 
 
 def test_reports_name_the_profile_of_each_struct(process: Tampered) -> None:
@@ -182,7 +182,7 @@ def test_reports_name_the_profile_of_each_struct(process: Tampered) -> None:
 
 
 def test_a_build_with_other_structs_fits_no_profile(process: Tampered) -> None:
-    """Where the pool's record tells another size, every profile is refused, and the sentence says what to run."""
+    """Where the pool's record shows another size, every profile is refused, and the sentence says what to run."""
     mpi = attached(process)
     record = mpi._pools.by_class[handles.COMM][0].record
     process.write(record + views.ObjectAlloc.bind(mpi._layouts).offsets["size"], 4096, 4)
@@ -234,7 +234,7 @@ def test_a_rank_that_differs_from_mpir_process_is_refused(process: Tampered) -> 
         session_of(process).has_queues()
 
 
-def test_mpir_process_is_found_wherever_its_symbol_says_that_it_begins(process: Tampered) -> None:
+def test_mpir_process_is_found_wherever_its_symbol_says_that_it_starts(process: Tampered) -> None:
     """A profile counts its members from the first that is known; what precedes that in the struct does not matter."""
     mpi = attached(process)
     builtin, size = mpi._identity.builtin, mpi._pools.size_of(handles.COMM)
@@ -259,7 +259,7 @@ def test_each_series_has_a_profile() -> None:
 
 
 def test_on_aarch64_only_what_lies_behind_a_mutex_lies_elsewhere() -> None:
-    """glibc's has 48 bytes there, and 40 on x86_64; communicators and windows begin with one."""
+    """glibc's has 48 bytes there, and 40 on x86_64; communicators and windows start with one."""
     x86, arm = (load(Path(FOLDER) / f"mpich-4.3.2-{machine}.json") for machine in ("x86_64", "aarch64"))
     moved = {}
     for struct in x86.layouts:

@@ -24,7 +24,7 @@ from tests.support.mpich_process import FIRST_HANDLE, MPI_INT, MpichProcess, lay
 from tests.support.mpis import INTEL_OFI, Transport, mpichs
 from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import Truth
-from tests.support.ways import look_direct
+from tests.support.ways import read_direct
 
 PAGE, ENVIRON, STRINGS = 0x1000, 0x10000, 0x20000
 
@@ -101,12 +101,12 @@ INTEL_MPI = next(each for each in mpichs() if each.product == "Intel MPI")
 def test_what_is_not_known_of_libfabrics_messages_is_refused(
     compiler: Compiler, variables: dict[str, str], why: str
 ) -> None:
-    """Where tags have other parts, or the provider isn't known, no queue is shown as empty, and the reason is told."""
+    """Where tags have other parts, or the provider isn't known, no queue is shown as empty, and the reason is given."""
     chosen = {**INTEL_OFI.environment, **variables}
     with running(compiler, INTEL_MPI, INTEL_OFI, "unexpected", 4, environment=chosen) as job:
         truths = [Truth.from_json(each, INTEL_OFI.name) for each in job.wait_until_ready()]
         reached = [each for each in truths if any(one.queue is Queue.UNEXPECTED for one in each.operations)]
-        shown = look_direct([each.pid for each in reached])
+        shown = read_direct([each.pid for each in reached])
     queues = [communicator.queues[Queue.UNEXPECTED] for each in shown for communicator in each.communicators]
     assert queues
     for queue in queues:
@@ -125,7 +125,7 @@ def test_a_job_on_two_nodes_is_shown_over_both(compiler: Compiler, tmp_path: Pat
         for each in job.wait_until_ready():
             truth = Truth.from_json(each, over_both.name)
             fetch = stack.enter_context(LiveProcess(truth.pid)).fetch
-            assert compare_operations(truth, look_direct([truth.pid])[0].communicators, fetch) == []
+            assert compare_operations(truth, read_direct([truth.pid])[0].communicators, fetch) == []
 
 
 class StartedWith(MemoryImage):
@@ -164,7 +164,7 @@ class WithEnvironment(NoSymbols):
         (None, False),
     ],
 )
-def test_the_environment_tells_whether_memory_is_shared(variables: dict[str, str] | None, *, shares: bool) -> None:
+def test_the_environment_shows_whether_memory_is_shared(variables: dict[str, str] | None, *, shares: bool) -> None:
     """By itself Intel MPI shares it; where nothing can be read, not for sure."""
     process = StartedWith(variables)
     assert shares_memory(process.image, Memory(process)) is shares

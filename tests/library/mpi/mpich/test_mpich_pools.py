@@ -56,7 +56,7 @@ class Process:
         struct.pack_into("<" + form, place, address - base, *values)
 
     def record(self, *, initialized: int = 1, blocks: int = 0, direct: int = 4, kind: int = handles.COMM) -> None:
-        """Put a pool's record: its free chain begins with the direct object 2."""
+        """Put a pool's record: its free chain starts with the direct object 2."""
         self.write(RECORD, "QiiQiiiiQi", DIRECT + 2 * SIZE, initialized, 0, HEAP, blocks, kind, SIZE, 0, DIRECT, direct)
 
     def object(self, address: int, handle: int, references: int, following: int = 0) -> None:
@@ -90,12 +90,12 @@ def test_objects_in_use_are_those_with_references(process: Process) -> None:
     assert process.pools().live(handles.COMM) == [DIRECT, DIRECT + SIZE, HEAP + PAGE + 1023 * SIZE]
 
 
-def test_no_more_objects_are_looked_for_than_asked_for(process: Process) -> None:
+def test_no_more_objects_are_searched_for_than_asked_for(process: Process) -> None:
     """The first ones, by their handles."""
     assert process.pools().live(handles.COMM, 2) == [DIRECT, DIRECT + SIZE]
 
 
-def test_objects_without_references_are_told_by_the_free_chain(process: Process) -> None:
+def test_objects_without_references_are_known_by_the_free_chain(process: Process) -> None:
     """Where reference counts say nothing, an object in use is one that is not on the chain of free ones."""
     found = process.pools().not_free(handles.COMM)
     assert found[:3] == [DIRECT, DIRECT + SIZE, HEAP + PAGE]
@@ -123,7 +123,7 @@ def test_a_record_is_found_by_its_symbol(process: Process) -> None:
     ids=["initialized", "negative blocks", "blocks", "direct elsewhere", "direct objects", "no direct objects"],
 )
 def test_a_record_that_contradicts_itself_is_none(process: Process, offset: int, form: str, value: int) -> None:
-    """What looks like a record but for one member is not believed."""
+    """What resembles a record except for one member is not believed."""
     process.write(RECORD + offset, form, value)
     assert process.pools().by_class[handles.COMM] == []
 
@@ -139,7 +139,7 @@ def test_a_record_whose_objects_have_other_handles_is_none(process: Process, ind
     ("handle", "references"), [(0x84000002, 1), (0x88000002, 0), (0x44000002, 0)], ids=["in use", "class", "builtin"]
 )
 def test_a_record_whose_first_free_object_is_not_free_is_none(process: Process, handle: int, references: int) -> None:
-    """The chain of free objects must begin with a free object of the class."""
+    """The chain of free objects must start with a free object of the class."""
     process.object(DIRECT + 2 * SIZE, handle, references)
     assert process.pools().by_class[handles.COMM] == []
 
@@ -205,7 +205,7 @@ def test_one_of_several_pools_is_not_overlooked(record: int, lost: int) -> None:
 
 
 def test_a_pool_whose_objects_cannot_be_read_is_not_overlooked(process: Process) -> None:
-    """A record whose objects lie in the library, but can't be read, doesn't count as what looks like one by chance."""
+    """A record whose objects lie in the library, but can't be read, doesn't count as what resembles one by chance."""
     searched, objects = (
         LoadedSegment(DATA + start, PAGE, PAGE, writable=start == 0, executable=False) for start in (0, PAGE)
     )
@@ -269,7 +269,7 @@ TABLE = HEAP + PAGE
 
 
 def comm(**members: object) -> views.Comm:
-    """Return a communicator that lies at the begin of the heap, with these members."""
+    """Return a communicator that lies at the start of the heap, with these members."""
     values = dict.fromkeys(["address", *views.Comm.members], 0) | {"map": None, "local_map": None, "vcrt": None}
     made = type("Comm", (views.Comm, tuple), {**values, "address": HEAP, **members})
     return cast(views.Comm, made())

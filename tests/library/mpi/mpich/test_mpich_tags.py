@@ -29,7 +29,7 @@ def test_an_internal_tag_names_its_collective(tag: int, text: str) -> None:
     assert len(text) <= 63
 
 
-def test_traffic_of_collectives_is_told_by_the_context_id() -> None:
+def test_traffic_of_collectives_is_known_by_the_context_id() -> None:
     """The lowest bit marks collectives; the rest is the communicator, also where the highest bit of 16 is set."""
     assert contexts.is_collective(0x8011)
     assert not contexts.is_collective(0x8010)

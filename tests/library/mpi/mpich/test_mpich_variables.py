@@ -1,4 +1,4 @@
-"""The table of processes among the variables of an MPICH: what looks like one, and the one that is."""
+"""The table of processes among the variables of an MPICH: what resembles one, and the one that is."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_table_of_processes_is_that_of_the_list_of_tables(release: str) -> N
 
 
 def test_processes_of_one_library_are_searched_once() -> None:
-    """What one has is looked for at the same distance in the next; it is searched for where it isn't there."""
+    """What one has is searched for at the same distance in the next; it is searched for where it isn't there."""
     searched: list[int] = []
 
     def found(base: int, build: str, distance: int) -> int:

@@ -7,7 +7,7 @@
 - ``flow``: follows values through a function on all its ways
 - ``transfer``: what one instruction does; ``state``: what is known at one point, and what two ways have in common
 - ``values``: names for values
-- ``decode``: instructions, by capstone; ``eh_frame``: where functions begin and end, and how their frames lie
+- ``decode``: instructions, by capstone; ``eh_frame``: where functions start and end, and how their frames lie
 """
 
 from mqs_dll.debugger.job.stacks.arguments.call import CallArguments

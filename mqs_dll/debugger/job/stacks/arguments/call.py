@@ -17,7 +17,7 @@ from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import Step
 from mqs_dll.debugger.job.stacks.modules import MappedProcess, Modules
 from mqs_dll.job.bindings import Parameter, Role, parameters
-from mqs_dll.job.records import Argument, Witness
+from mqs_dll.job.records import Argument, ArgumentEvidence
 
 _OUTER_END = 7 * 8
 """Bytes of a frame that stay as they are: the return address, and the six registers that calls keep."""
@@ -36,9 +36,9 @@ class _Entered(NamedTuple):
 
     wanted: tuple[Parameter, ...]
     functions: frozenset[int]
-    """Where it begins, by its two names."""
+    """Where it starts, by its two names."""
     wrapper: int | None
-    """Where the function of that name begins that isn't the MPI's own, but a profiler's."""
+    """Where the function of that name starts that isn't the MPI's own, but a profiler's."""
     place: int
     """Of its step."""
 
@@ -47,7 +47,7 @@ class CallArguments:
     """Tells the arguments of calls in one process."""
 
     def __init__(self, modules: Modules) -> None:
-        """Begin; nothing is read before the first question."""
+        """Initialize; nothing is read before the first question."""
         self._modules = modules
         self._loaded: LoadedCode | None = None
 
@@ -72,7 +72,7 @@ class CallArguments:
         called = steps[outer].target
         computed = chain.computed(outer, functions, wrapper)
         kept: Known = {}
-        if not TIME_BUDGET.is_bounded or _wants_a_second_witness(wanted, computed):
+        if not TIME_BUDGET.is_bounded or _needs_second_evidence(wanted, computed):
             kept = chain.kept(place, called if called in functions else min(functions))
         constants = constants_of(process.image)
         handles = constants.handle_size if constants else 0
@@ -109,8 +109,8 @@ class CallArguments:
         return None
 
 
-def _wants_a_second_witness(wanted: Sequence[Parameter], computed: Collection[int]) -> bool:
-    """Return whether the caller leaves open what a verdict asks for; roots are believed by two witnesses alone."""
+def _needs_second_evidence(wanted: Sequence[Parameter], computed: Collection[int]) -> bool:
+    """Return whether the caller leaves open what a verdict asks for; a root needs two sources."""
     reduces = any(each.role is Role.OPERATION for each in wanted)
     asked_for = _ASKED_FOR_OF_REDUCTIONS if reduces else _ASKED_FOR
     return any(
@@ -122,10 +122,10 @@ def _wants_a_second_witness(wanted: Sequence[Parameter], computed: Collection[in
 def _lasts(process: MappedProcess, stack: ThreadStack, steps: Sequence[Step], place: int) -> bool:
     """Return whether a call's frame still is as it was in the stop: only then was what was read since the same, too."""
     end = steps[place + 1].sp
-    begin = max(steps[place].sp, end - _OUTER_END)
-    copied = stack.fetch(begin, end - begin)
+    start = max(steps[place].sp, end - _OUTER_END)
+    copied = stack.fetch(start, end - start)
     try:
-        return len(copied) == end - begin and process.fetch(begin, end - begin) == copied
+        return len(copied) == end - start and process.fetch(start, end - start) == copied
     except TargetReadError:
         return False
 
@@ -141,11 +141,11 @@ def _argument(
     if by_callee is not None and by_caller is not None:
         if by_callee != by_caller:
             return None
-        witness = Witness.BOTH
+        evidence = ArgumentEvidence.BOTH
     else:
-        witness = Witness.CALLEE if by_caller is None else Witness.CALLER
+        evidence = ArgumentEvidence.CALLEE if by_caller is None else ArgumentEvidence.CALLER
     value = by_caller if by_callee is None else by_callee
     assert value is not None
-    reread = witness is Witness.CALLER and computed is not None and computed.reread
+    reread = evidence is ArgumentEvidence.CALLER and computed is not None and computed.reread
     is_signed = not parameter.pointers and not parameter.is_handle
-    return Argument(parameter.name, sign(value, size) if is_signed else value, witness, reread)
+    return Argument(parameter.name, sign(value, size) if is_signed else value, evidence, reread)

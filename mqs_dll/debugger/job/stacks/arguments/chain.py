@@ -47,7 +47,7 @@ class Chain:
     """The functions of one stack."""
 
     def __init__(self, steps: Sequence[Step], stack: ThreadStack, loaded: LoadedCode) -> None:
-        """Begin.
+        """Initialize.
 
         Args:
             steps: the frames, innermost first.
@@ -67,7 +67,7 @@ class Chain:
 
         Args:
             place: of its step.
-            entry: where it begins.
+            entry: where it starts.
         """
         known: Known = {}
         with TIME_BUDGET.counted():
@@ -80,7 +80,7 @@ class Chain:
         return known
 
     def _entries(self, place: int, entry: int) -> dict[int, int]:
-        """Return where the functions begin that were called from one, as far as one leads to the next."""
+        """Return where the functions start that were called from one, as far as one leads to the next."""
         entries = {place: entry}
         while place > 0 and not self._steps[place].interrupted and not TIME_BUDGET.is_over:
             try:
@@ -94,7 +94,7 @@ class Chain:
         return entries
 
     def _callee(self, place: int, entry: int) -> int | None:
-        """Return where the function begins that a function called.
+        """Return where the function starts that a function called.
 
         A table that it has from memory is read as it is now; what it gives has to be the function that was called.
         """
@@ -123,7 +123,7 @@ class Chain:
         return _given(FrameValues(code.bias, {0: self._steps[place + 1].sp - WORD}), followed, known)
 
     def _landed(self, place: int, entry: int) -> int:
-        """Return where a step's function begins, when another one was called: one that jumped to another file's."""
+        """Return where a step's function starts, when another one was called: one that jumped to another file's."""
         code, _ = self._loaded.code(entry)
         here, own = self._loaded.code(self._steps[place].pc)
         return entry if here is code else self._beginning(here, own)
@@ -135,8 +135,8 @@ class Chain:
 
         Args:
             place: of its step.
-            functions: where the function begins whose arguments are wanted: what was called leads to it.
-            wrapper: where one begins that may lie between.
+            functions: where the function starts whose arguments are wanted: what was called leads to it.
+            wrapper: where one starts that may lie between.
         """
         try:
             return self._computed(place, frozenset(functions), wrapper)
@@ -192,18 +192,18 @@ class Chain:
         if farther == _FARTHEST or outer + 1 >= len(self._steps) or self._steps[outer].interrupted:
             return {}
         try:
-            begin = self._entry(outer)
-            if self._callee(outer, begin) != entry:
+            start = self._entry(outer)
+            if self._callee(outer, start) != entry:
                 return {}
-            followed = self._follow(outer, begin)
+            followed = self._follow(outer, start)
             passed = [(number, value) for number, value in followed.passed if number in wanted]
-            results = self._values(outer, begin, followed, [value for _, value in passed], farther + 1)
+            results = self._values(outer, start, followed, [value for _, value in passed], farther + 1)
         except _UNKNOWN:
             return {}
         return {number: what for (number, _), what in zip(passed, results, strict=True) if what}
 
     def _entry(self, place: int) -> int:
-        """Return where a function begins: where it was called, or where its code begins that it is in."""
+        """Return where a function starts: where it was called, or where its code starts that it is in."""
         if place + 1 < len(self._steps) and not self._steps[place + 1].interrupted:
             called = self._steps[place + 1].target
             if called is not None:
@@ -212,7 +212,7 @@ class Chain:
 
     @staticmethod
     def _beginning(code: Code, own: int) -> int:
-        """Return where the function begins that code lies in, if that is no part of one which it jumps to.
+        """Return where the function starts that code lies in, if that is no part of one which it jumps to.
 
         Compilers that make such parts align functions, but not these; and most of them jump back.
         """

@@ -21,7 +21,7 @@ class Code:
     """The code of one loaded file; addresses are the file's own, unless they are said to be the process's."""
 
     def __init__(self, fetch: Fetch, header: int, bias: int, twice: Container[int]) -> None:
-        """Begin; nothing is read yet.
+        """Initialize; nothing is read yet.
 
         Args:
             fetch: reads the process's memory.
@@ -74,7 +74,7 @@ class Code:
         return self._decoded[address]
 
     def jumps(self, function: FrameDescription) -> list[int] | None:
-        """Return where a function's direct jumps go to; None where they can't all be told."""
+        """Return where a function's direct jumps go to; None where they aren't all known."""
         return decoder().jumps(self._bytes(function), function.start)
 
     def number(self, address: int, size: int) -> int | None:

@@ -93,13 +93,13 @@ class Decoder:
     """Decodes; capstone's own objects cost milliseconds to make."""
 
     def __init__(self) -> None:
-        """Begin."""
+        """Initialize."""
         self._capstone = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self._capstone.detail = True
         self._registers = _general_registers(self._capstone)
 
     def decode(self, code: bytes, address: int) -> Instruction | None:
-        """Return the instruction that code begins with, None where capstone knows none."""
+        """Return the instruction that code starts with, None where capstone knows none."""
         raw = next(self._capstone.disasm(code, address, 1), None)
         return None if raw is None else self._convert(raw)
 

@@ -15,7 +15,7 @@ from mqs_dll.debugger.job.stacks.callee import Fetch
 
 _PT_GNU_EH_FRAME, _PT_GNU_RELRO = 0x6474E550, 0x6474E552
 _TABLE_OF_PAIRS = 0x3B
-"""Signed numbers of 4 bytes, relative to the table's beginning: how all linkers make it."""
+"""Signed numbers of 4 bytes, relative to the table's start: how all linkers make it."""
 _MAX_FUNCTIONS = 1 << 20
 _MAX_BYTES = 1 << 16
 """Of one function's entry; of its landing pads, too."""
@@ -33,7 +33,7 @@ class CfiRow(NamedTuple):
 
     start: int
     register: int | None
-    """By its number in DWARF: the CFA is its value and ``offset``; None where an expression tells."""
+    """By its number in DWARF: the CFA is its value and ``offset``; None where it is an expression."""
     offset: int
     pushed: int
     """Bytes of arguments on the stack, which an exception takes off (DW_CFA_GNU_args_size)."""
@@ -99,7 +99,7 @@ class Functions:
         return function if function and function.start <= address < function.end else None
 
     def is_constant(self, address: int) -> bool:
-        """Return whether what lies at an address stays as it is once the program has begun."""
+        """Return whether what lies at an address stays as it is once the program has started."""
         return any(start <= address < end for start, end in self._constant)
 
     def _read(self, entry: int) -> FrameDescription:
@@ -121,7 +121,7 @@ class Functions:
 
 
 def _read_header(fetch: Fetch, at: int) -> tuple[int, list[tuple[int, int]]]:
-    """Return where the table lies, and the memory that nobody writes to any more (beginning, end)."""
+    """Return where the table lies, and the memory that nobody writes to any more (start, end)."""
     header = elf_format.header(fetch(at, 64))
     if header is None:
         raise TableError("no ELF header where one should be")
@@ -187,9 +187,9 @@ class _Reader:
 
     def signed(self) -> int:
         """Return the next signed number in LEB128."""
-        begin = self.at
+        first = self.at
         number = self.unsigned()
-        bits = 7 * (self.at - begin)
+        bits = 7 * (self.at - first)
         return number - (1 << bits) if number >> (bits - 1) else number
 
     def pointer(self, encoding: int, *, null: bool = False) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from mqs_dll.debugger.job.stacks.arguments.values import WORD, Label, Value, compute, mask, narrow, sign
 
 Load = Callable[[Label, int, int], int | None]
-"""Returns what a label's load read, at an address and of a size; None where that can't be told (any more)."""
+"""Returns what a label's load read, at an address and of a size; None where that can't be determined (any more)."""
 
 
 class ContradictionError(Exception):
@@ -22,7 +22,7 @@ class FrameValues:
     """The numbers that labels of one frame stand for."""
 
     def __init__(self, bias: int, stack: Mapping[int, int]) -> None:
-        """Begin with nothing known.
+        """Initialize with nothing known.
 
         Args:
             bias: what the addresses of the function's file have to be raised by.
@@ -67,7 +67,7 @@ class FrameValues:
 
         Args:
             value: which.
-            load: tells what lies in memory.
+            load: reads memory.
         """
         label, size = narrow(value, value.size)
         known = self._known.get(label)

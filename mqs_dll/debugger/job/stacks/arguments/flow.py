@@ -1,6 +1,6 @@
 """Follows values through a function, from its entry to a point in it, on all ways that lead there.
 
-Each block of instructions begins with what its ways in have in common (state.join), until nothing changes any more.
+Each block of instructions starts with what its ways in have in common (state.join), until nothing changes any more.
 What can't be followed, on any way, makes all of it unknown: an instruction that capstone doesn't know, a jump that goes
 to nobody knows where, a stack pointer that isn't where the tables for exceptions have it, and too much of anything.
 """
@@ -36,12 +36,12 @@ _ENTRY = 0
 
 
 class UnknownWayError(Exception):
-    """It can't be told how the goal is reached; the text says why."""
+    """It can't be determined how the goal is reached; the text says why."""
 
     def __init__(self, why: str, *, is_by_chance: bool = False) -> None:
         super().__init__(why)
         self.is_by_chance = is_by_chance
-        """Whether it may be told another time: when the machine has less to do."""
+        """Whether it may be found another time: when the machine has less to do."""
 
 
 class Goal(NamedTuple):
@@ -86,7 +86,7 @@ def follow(code: Code, entry: int, goal: Goal) -> Followed:
 
     Args:
         code: of the loaded file that it lies in; all addresses are that file's own.
-        entry: where it begins.
+        entry: where it starts.
         goal: where it has come to.
 
     Raises:
@@ -243,7 +243,7 @@ class _Following:
             landed = state.copy()
             _raise_stack_pointer(landed, function.row(instruction.address).pushed)
             self._edge(instruction.address, pad, landed)
-        # Where the stack isn't as it was, or another function begins, the call doesn't return.
+        # Where the stack isn't as it was, or another function starts, the call doesn't return.
         return function.start <= instruction.end < function.end and self._settle(state, instruction.end)
 
     # -------------------------------------------------------- jumps
@@ -313,7 +313,7 @@ class _Following:
         self._edge(instruction.address, target, state)
 
     def _ends_in(self, target: int) -> bool:
-        """Tell whether a function that begins at an address is none from which the goal can be reached."""
+        """Return whether a function that starts at an address is none from which the goal can be reached."""
         there = self._code.function(target)
         return there is None or (there.start == target and not self._leads_on(there))
 

@@ -20,13 +20,13 @@ _TWICE = ("setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp", "savectx", "vfork", "
 
 
 class TimeBudget:
-    """For how long functions are followed that nobody remembers: a job's verdict must not wait for a second witness.
+    """For how long functions are followed that nobody remembers: a job's verdict must not wait for a second source.
 
     Seconds of a processor for the callee's side, whose functions are large; the caller's side needs little.
     """
 
     def __init__(self) -> None:
-        """Begin without a bound."""
+        """Initialize without a bound."""
         self._left = math.inf
         self._since: float | None = None
 
@@ -68,7 +68,7 @@ class LoadedCode:
     """The code of one process."""
 
     def __init__(self, process: MappedProcess) -> None:
-        """Begin; nothing is read yet."""
+        """Initialize; nothing is read yet."""
         self._process = process
         self.fetch = process.fetch
         self._codes: dict[int, Code] = {}
@@ -103,7 +103,7 @@ class LoadedCode:
 
 
 def _build(module: drgn.Module) -> tuple[str, bool]:
-    """Return what tells a loaded file from all others, and whether it always will: its build ID, or where it lies."""
+    """Return what identifies a loaded file, and whether it always will: its build ID, or where it lies."""
     if module.build_id is not None:
         return module.build_id.hex(), True
     try:

@@ -1,7 +1,7 @@
 """What was followed once is remembered: while we run, and by build ID also from run to run, in the user's cache.
 
-A file of the cache is believed if it is ours alone and well-formed to the last member; one that isn't is followed anew.
-Nothing depends on there being a cache.
+A file of the cache is believed if it is ours alone and well-formed to the last member; one that isn't is followed
+again. Nothing depends on there being a cache.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def remembered(build: str, is_for_good: bool, entry: int, goal: Goal, follow: Ca
     """Return what following a function gives, which is done where nobody remembers it.
 
     Args:
-        build: tells the loaded file from all others.
+        build: identifies the loaded file.
         is_for_good: whether that will be so in years.
-        entry: where the function begins.
+        entry: where the function starts.
         goal: what it is followed to.
         follow: follows it.
 
@@ -84,7 +84,7 @@ def _folder() -> Path | None:
 
 @cache
 def version() -> str:
-    """Return what tells this version of following from all others: what another one has followed may be wrong."""
+    """Return what identifies this version of following: what another one has followed may be wrong."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
     return _digest("".join(path.read_text(encoding="utf-8") for path in sources))[:16]
 

@@ -23,7 +23,7 @@ class MachineState:
     registers: dict[str, Value] = field(default_factory=dict)
     """One that is missing holds an unknown value, which no stack address was made into, but such as have escaped."""
     slots: dict[Slot, Value] = field(default_factory=dict)
-    """By where they begin; no two overlap. As of registers."""
+    """By where they start; no two overlap. As of registers."""
     escaped: dict[int, int] = field(default_factory=dict)
     """By base: what lies at or above the offset may be written to by whoever has pointers."""
     fresh: set[Label] = field(default_factory=set)
@@ -31,7 +31,7 @@ class MachineState:
     bounds: dict[Value, int] = field(default_factory=dict)
     """The largest number that a value can be, as unsigned."""
     compared: tuple[Value, int] | None = None
-    """What the flags tell of: a value that was compared with a number."""
+    """What the flags depend on: a value that was compared with a number."""
     made: set[int] = field(default_factory=set)
     """Instructions that have made a label on some way to here."""
 
@@ -128,7 +128,7 @@ class MachineState:
 
 
 def join(block: int, ways: Collection[MachineState]) -> MachineState:
-    """Return what holds at the beginning of a block, whichever way it was reached.
+    """Return what holds at the start of a block, whichever way it was reached.
 
     Where values differ, the place gets a label of the block's; places that hold the same value on each way still do. So
     does what the block itself gave a label to the last time that it ran.
@@ -216,7 +216,7 @@ class _Merged:
         return None
 
     def _is_from_elsewhere(self, value: Value) -> bool:
-        """Tell whether a value isn't one that this block has given: in a loop that may be another one by now."""
+        """Return whether a value isn't one that this block has given: in a loop that may be another one by now."""
         return -self._block not in origins(value.label)
 
     def unknown(self, place: str, values: list[Value | None]) -> Value | None:

@@ -31,10 +31,10 @@ class Transfer:
     """Changes a state by instructions of one function."""
 
     def __init__(self, is_constant: Callable[[Label], bool]) -> None:
-        """Begin.
+        """Initialize.
 
         Args:
-            is_constant: tells whether what lies at an address stays as it is.
+            is_constant: returns whether what lies at an address stays as it is.
         """
         self.is_constant = is_constant
         self.read_slots: set[Slot] = set()
@@ -172,7 +172,7 @@ class _Step:
         self.state.registers[name] = Value(self.new(name, found), WORD)
 
     def settle_stack_pointer(self) -> None:
-        """Give the stack pointer a new base where it can't be told any more how far it is from the old one."""
+        """Give the stack pointer a new base where it can't be determined any more how far it is from the old one."""
         value = self.state.registers.get("rsp")
         if value is None or value.label[0] != "stack" or value.size < WORD:
             self.state.made.add(self.instruction.address)
@@ -219,7 +219,7 @@ class _Step:
             self.transfer.read_slots.update((address[1], address[2] + at) for at in range(0, max(place.size, 1), 4))
 
     def compare(self) -> None:
-        """Note what was compared with a number: a jump may tell its bound."""
+        """Note what was compared with a number: a jump may show its bound."""
         first, second = self.instruction.operands
         value, number = self.read(first), self.read(second)
         if value and number and number.label[0] == "const" and not isinstance(first, Immediate):
@@ -352,7 +352,7 @@ class _Step:
             self.unknown(name, self.register(name).label)
 
     def system_call(self) -> None:
-        """Do syscall: the kernel writes where it is told to."""
+        """Do syscall: the kernel writes where the arguments say."""
         self.state.escape_arguments()
         self.state.write_somewhere(None)
         for name in ("rax", "rcx", "r11"):

@@ -1,11 +1,11 @@
-"""Names for values that a function computes: what they are worth isn't known before a stopped process is looked at.
+"""Names for values that a function computes: their values aren't known before a stopped process is read.
 
 A *label* stands for one value of 8 bytes at one moment. It is a tuple whose first member says what kind it is:
 
 - ``("arg", n)``: the function's argument number n; ``("entry", register)``: what another register held at its entry
 - ``("const", number)``; ``("image", address)``: an address in the function's own file, wherever that is loaded
 - ``("stack", base, offset)``: an address on the stack; base 0 is the stack pointer at entry, any other the instruction
-  or block that gave the stack pointer a value that can't be told
+  or block that gave the stack pointer a value that can't be determined
 - ``("set", instruction, location, bases)``: what an instruction, the last time it ran, put or found there
 - ``("phi", block, location, bases)``: what was there when a block began, the last time it did
 - ``("load", instruction, address, size)``: what an instruction read from memory, zero-extended; 0 stands for any
@@ -133,7 +133,7 @@ def parts(label: Label) -> Iterator[Label]:
 
 
 _OPERANDS = {"load": 2, "ext": 3, "op": 3}
-"""Where in a label those begin that it is made of."""
+"""Where in a label those start that it is made of."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,6 +1,6 @@
 """The device ch3: every send, receive and unexpected message is a request, and has all that there is to know.
 
-- ``device``: what is shown of a request; here a reader begins
+- ``device``: what is shown of a request; here a reader starts
 - ``requests``: what a request is
 - ``queues``: in which order they are
 """

@@ -1,9 +1,9 @@
 """What is shown of the requests of ch3.
 
 What a request was asked for stays in it; only a receive that finds its message waiting takes over the request of that,
-with its source and its tag: of a matched receive without a wildcard it can't be told whether it had asked for one.
-Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c,
-mpid_isend.c, mpid_send.c of 3.4.3 and 4.0.3.
+with its source and its tag: of a matched receive without a wildcard it can't be determined whether it had asked for
+one. Source: src/mpid/ch3/src/ch3u_recvq.c, ch3u_eager.c, mpidi_isend_self.c, mpid_isend.c, mpid_send.c of 3.4.3 and
+4.0.3.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Ch3(Device):
         lost = matched and request.rank != ANY_SOURCE and dev.match_tag != ANY_TAG
         rank = INVALID_RANK if lost or request.rank == ANY_SOURCE else request.rank
         under_way = Status.MATCHED if matched else Status.PENDING
-        room = UNKNOWN if facts is None else dev.user_count * facts.size
+        capacity = UNKNOWN if facts is None else dev.user_count * facts.size
         common = request.common
         return envelopes.receive(
             Status.COMPLETE if request.complete else under_way,
-            Envelope(rank, UNKNOWN if lost else dev.match_tag, room),
+            Envelope(rank, UNKNOWN if lost else dev.match_tag, capacity),
             Envelope(common.status_source, common.status_tag, request.length) if matched else NOTHING,
             entry.peers(),
             dev.user_buf,
@@ -141,7 +141,7 @@ class Ch3(Device):
     def unexpected(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
-        A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
+        A note on MPI_COMM_WORLD counts messages for communicators that this process hasn't made yet.
         """
         queues = self._queues()
         for request in queues.unexpected.get(entry.receives_in, ()):
@@ -189,7 +189,7 @@ class Ch3(Device):
 
 
 def _is_answered(request: Ch3DeviceRequest, length: int) -> bool:
-    """Tell whether the receiver of a send that is under way has asked for its data.
+    """Return whether the receiver of a send that is under way has asked for its data.
 
     Of an eager message with gaps the bytes that have left are counted, too (ch3u_eagersync.c: MPIDI_CH3_SendNoncontig).
     """

@@ -16,7 +16,7 @@ FROM_SELF = 3
 MESSAGE_BITS = 0x3
 
 SYNCHRONOUS = 0x8
-"""The bit of a request's state that tells that the sender waits to hear of the match."""
+"""The bit of a request's state which is set if the sender waits to hear of the match."""
 
 # MPIDI_REQUEST_TYPE_*; higher ones are one-sided operations
 TYPE_SHIFT = 4

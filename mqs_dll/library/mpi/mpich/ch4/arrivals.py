@@ -32,7 +32,7 @@ class Arrivals:
     def operations(self, entry: MpichEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which they came, which is that of matching.
 
-        A note on MPI_COMM_WORLD tells of messages for communicators that this process hasn't made yet.
+        A note on MPI_COMM_WORLD counts messages for communicators that this process hasn't made yet.
 
         Raises:
             BrokenStructureError: after them, when some may be missing, or their order isn't sure.

@@ -4,7 +4,7 @@ Each process has cells of its own to send from. They come and go in turn: a cell
 used before it. So the header of a request's last message is gone only when those of its earlier messages are, as long
 as each ended with an answer of its receiver.
 
-In which order messages left is told by the chains that link the cells. A message's cell waits in its receiver's queue
+The chains that link the cells show in which order messages left. A message's cell waits in its receiver's queue
 behind those of earlier messages; when it was read, it goes to the end of its sender's free cells. So of two messages to
 one receiver the earlier one is before the other in the chain of free cells, or is in it alone, or is before it in the
 receiver's queue.
@@ -30,18 +30,18 @@ from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.pools import MAX_SEARCH
 
 SIZES = ((64, 16384), (64, 8192), (64, 69632))
-"""Number and size of cells, as releases have them unless they are told otherwise (MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_*)."""
+"""Number and size of cells, as releases have them by default (MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_*)."""
 
 POOL_WORDS = 16
-"""More than MPIDU_genqi_shmem_pool_s has; its members differ by release, and are told by what they point at. Behind the
-address of its cells' addresses is that of the queues of free ones."""
+"""More than MPIDU_genqi_shmem_pool_s has; its members differ by release, and are found by what they point at. Behind
+the address of its cells' addresses is that of the queues of free ones."""
 
 FIRST_OF_MESSAGE = 0
 SEND = 0
-"""The handler of a message's begin (MPIDIG_SEND)."""
+"""The handler of a message's start (MPIDIG_SEND)."""
 
 MAX_PADDING = 128
-"""Bytes by which the cells lie further apart than they are large, at most."""
+"""Bytes by which the distance of the cells exceeds their size, at most."""
 
 
 class Block(NamedTuple):
@@ -103,7 +103,7 @@ class Cells:
         return self._cell_of.at(self._memory, address + self._before)
 
     def _header_in(self, address: int) -> views.MessageHeader | None:
-        """Return the header of the message that began in a cell, None where none did."""
+        """Return the header of the message that started in a cell, None where none did."""
         cell = self._cell(address)
         if (
             cell.type != FIRST_OF_MESSAGE

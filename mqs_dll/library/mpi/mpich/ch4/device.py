@@ -111,11 +111,11 @@ class Ch4(Device):
         return _up_to(refusal, self._arrivals.operations(entry))
 
     def is_idle(self, entry: MpichEntry) -> bool:
-        """Tell whether no request refers to a communicator, and no message at all waits for a receive."""
+        """Return whether no request refers to a communicator, and no message at all waits for a receive."""
         return self._netmod is None and not self.requests_of(entry) and not self._traffic.arrived()
 
     def datatypes_in_use(self) -> list[int]:
-        """Return the handle of the datatype of each send and receive that tells one."""
+        """Return the handle of the datatype of each send and receive that has one."""
         found = self._receives.datatypes()
         for entry in self._mpi.communicators.read():
             found += self._partitioned.datatypes(self._traffic.of(entry.view.address).partitioned)
@@ -184,7 +184,7 @@ def _raise(refusal: NoInformation) -> Iterator[Operation]:
 class HiddenNetmod:
     """What the netmod (ofi, ucx) of one process keeps: messages to and from processes that shared memory doesn't reach.
 
-    They lie in the network library's own memory. Whether a communicator can have such messages is told by where its
+    They lie in the network library's own memory. Whether a communicator can have such messages is known from where its
     processes are. Source: src/mpid/ch4/src/ch4_proc.c, ch4_recv.h of 4.0.3 to 5.0.1.
     """
 
@@ -218,15 +218,15 @@ class HiddenNetmod:
         if not waiting and self._is_within_node(entry):
             return None
         if not self._has_shared_memory:
-            way_out = OTHER_BUILD
+            remedy = OTHER_BUILD
         else:
-            way_out = SAME_JOB if INVALID_RANK in entry.peers() else ON_ONE_NODE
+            remedy = SAME_JOB if INVALID_RANK in entry.peers() else ON_ONE_NODE
         return NoInformation(
-            f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", way_out
+            f"{what} over the network can't be seen: {self.name} keeps them in its own memory{self._why}", remedy
         )
 
     def _is_within_node(self, entry: MpichEntry) -> bool:
-        """Tell whether shared memory reaches all processes of a communicator.
+        """Return whether shared memory reaches all processes of a communicator.
 
         MPICH makes a communicator of each node's processes within those that the program has.
         """

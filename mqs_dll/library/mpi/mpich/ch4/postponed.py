@@ -19,13 +19,13 @@ from mqs_dll.library.mpi.mpich.links import in_list_order
 NEAREST = 2
 """Words before the members of all active messages (MPIDIG_req_t.req) among which the record's address is.
 
-It is the last member of the shared memory's part, but for a word of inter-process copies, which some releases have.
+It is the last member of the shared memory's part, except for a word of inter-process copies, which some releases have.
 """
 
 MAX_QUEUE_LENGTH = 1 << 16
 
 SEND = 0
-"""The handler of a message's begin (MPIDIG_SEND)."""
+"""The handler of a message's start (MPIDIG_SEND)."""
 
 
 class Postponed(NamedTuple):

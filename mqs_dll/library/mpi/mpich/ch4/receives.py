@@ -1,10 +1,10 @@
 """Receives of active messages, in every state.
 
 When a message matches a receive, its source and tag replace those that were asked for; whether a wildcard stood there
-is lost, but for a persistent receive. Of one that is complete nothing else can be believed either: a small message that
-came before its receive leaves the address of ch4's own buffer in the place of the program's, and since 4.1 a receive
-from any source that finds its message there is complete in a request which still says what it was used for before.
-Source: src/mpid/ch4/src/ch4_recv.h, mpidig_recv.h, mpidig_pt2pt_callbacks.c of 4.0.3 to 5.0.1.
+is lost, except for a persistent receive. Of one that is complete nothing else can be believed either: a small message
+that came before its receive leaves the address of ch4's own buffer in the place of the program's, and since 4.1 a
+receive from any source that finds its message there is complete in a request which still says what it was used for
+before. Source: src/mpid/ch4/src/ch4_recv.h, mpidig_recv.h, mpidig_pt2pt_callbacks.c of 4.0.3 to 5.0.1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 
 
 class Ch4PostedEnvelope(NamedTuple):
-    """What a receive asked for; None where nothing tells that any more."""
+    """What a receive asked for; None where it isn't known that any more."""
 
     source: int | None
     tag: int | None
@@ -68,15 +68,15 @@ class Receives:
         facts = self._mpi.datatypes.at(asked.datatype)
         rank = INVALID_RANK if asked.source in (None, self._values.any_source) else asked.source
         any_tag = asked.tag == self._values.any_tag
-        room = UNKNOWN if facts is None or asked.elements is None else asked.elements * facts.size
-        length = UNKNOWN if message.waits else message.length(room)
+        capacity = UNKNOWN if facts is None or asked.elements is None else asked.elements * facts.size
+        length = UNKNOWN if message.waits else message.length(capacity)
         half = message.by_network
         got = Envelope(message.source, message.tag, length)
         if half is not None:
             got = Envelope(half.status_source, half.status_tag, half.length)
         return envelopes.receive(
             message.status,
-            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, room),
+            Envelope(rank, UNKNOWN if asked.tag is None or any_tag else asked.tag, capacity),
             NOTHING if message.waits else got,
             entry.peers(),
             asked.buffer or 0,
@@ -100,7 +100,7 @@ class Receives:
             return Ch4PostedEnvelope(message.source, message.tag, am.buffer, am.count, am.datatype)
         if not message.complete:
             return Ch4PostedEnvelope(None, None, am.buffer, am.count, am.datatype)
-        # An error is noted in a request that was filled in; what there was room for explains it.
+        # An error is noted in a request that was filled in; the size of the buffer explains it.
         was_too_small = message.common.status_error and _keeps_context(message, entry)
         return Ch4PostedEnvelope(None, None, None, am.count if was_too_small else None, am.datatype)
 
@@ -141,12 +141,12 @@ def _progress(message: Ch4Message, length: int) -> str | None:
 
 
 def _has_forgotten(message: Ch4Message, asked: Ch4PostedEnvelope) -> bool:
-    """Tell whether a receive no longer knows what it asked for."""
+    """Return whether a receive no longer knows what it asked for."""
     return asked.source is None and not message.cancelled
 
 
 def _keeps_context(message: Ch4Message, entry: MpichEntry) -> bool:
-    """Tell whether a receive's context id is still there.
+    """Return whether a receive's context id is still there.
 
     In one that is complete there may be that of what it was used for before; since 5.0 also the sender's rank, when the
     message was copied out of the sender's memory, which is over at once.

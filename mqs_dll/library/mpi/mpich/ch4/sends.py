@@ -1,7 +1,7 @@
 """Sends of active messages.
 
 A send's request has no tag. A rendezvous keeps its arguments in the request; an eager one leaves there what an earlier
-message left, though it waits on when it is synchronous. The message's header tells which it is: in the record of a
+message left, though it waits on when it is synchronous. The message's header shows which it is: in the record of a
 message that could not leave yet, or in the cell of shared memory that it left by. Without it nothing is believed.
 Of one that is complete and that the program has not collected yet, the header is all that there is to go by.
 Source: src/mpid/ch4/src/mpidig_send.h, mpidig_send_utils.h, src/mpid/ch4/shm/ipc/src/ipc_p2p.h of 4.0.3 to 5.0.1.
@@ -33,7 +33,7 @@ SYNCHRONOUS = 0x1
 RENDEZVOUS = 0x2
 RENDEZVOUS_KIND_SHIFT = 8
 GENERIC = 0
-"""The kind of rendezvous that lets synchronous sends be told from others."""
+"""The kind of rendezvous that distinguishes synchronous sends from others."""
 
 UNPLACED = Place(READ, -1, -1)
 UNKNOWN_CALL = phrases.made_by("MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Issend", how=How.OR_BUFFERED)
@@ -89,9 +89,9 @@ class ShmSends:
             by_rank[sent.rank].append((message, sent))
         for rank, sends in sorted(by_rank.items()):
             order = order_of([sent.place for _, sent in sends])
-            told = order is not None or len(sends) == 1 or rank == INVALID_RANK
+            is_ordered = order is not None or len(sends) == 1 or rank == INVALID_RANK
             for index in range(len(sends)) if order is None else order:
-                yield self._operation(*sends[index], entry, None if told else operations.NO_ORDER)
+                yield self._operation(*sends[index], entry, None if is_ordered else operations.NO_ORDER)
         self._traffic.check_requests()
 
     def datatypes(self, entry: MpichEntry) -> list[int]:
@@ -128,7 +128,7 @@ class ShmSends:
         )
 
     def _is_copy(self, message: Ch4Message, sent: ShmSend) -> bool:
-        """Tell whether it is a buffered send, carried out as one of the copy."""
+        """Return whether it is a buffered send, carried out as one of the copy."""
         of_bytes = sent.facts is not None and sent.facts.predefined and sent.facts.size == 1
         return of_bytes and operations.is_buffered(self._memory, sent.buffer, message.common.address)
 
@@ -167,7 +167,7 @@ class ShmSends:
         return fitting[-1] if fitting and (len(alike) == 1 or in_order) else None
 
     def _is_of_complete(self, left: Departure, message: Ch4Message, entry: MpichEntry) -> bool:
-        """Tell whether the last header that is there of a complete send is that of its message.
+        """Return whether the last header that is there of a complete send is that of its message.
 
         It is one that a receiver has answered, so that its cell came free before the request could serve again, and it
         is gone before that of any later message. Who has read a small standard one doesn't say so.
@@ -186,7 +186,7 @@ class ShmSends:
         return header.src_rank == entry.view.rank and contexts.communicator_of(header.context_id) == entry.sends_in
 
     def _has_arguments(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
-        """Tell whether the arguments in a rendezvous's request are those of a header's message."""
+        """Return whether the arguments in a rendezvous's request are those of a header's message."""
         facts = self._mpi.datatypes.at(message.am.datatype)
         dest = self._dest.at(self._memory, message.common.address).dest
         return (
@@ -194,7 +194,7 @@ class ShmSends:
         )
 
     def _is_consistent(self, header: views.MessageHeader, message: Ch4Message, entry: MpichEntry) -> bool:
-        """Tell whether a header can be that of a send that waits; an earlier message of the request may be there, too.
+        """Return whether a header can be of a send that waits; an earlier message of the request may be there.
 
         Only a rendezvous and a synchronous send wait. The former has its arguments in the request; the latter has just
         left, and counted its bytes.
@@ -285,7 +285,7 @@ class ShmSends:
 
 
 def _must_be_rendezvous(message: Ch4Message) -> bool:
-    """Tell whether a send that waits must be a rendezvous, by what an eager one would have left in its request.
+    """Return whether a send that waits must be a rendezvous, by what an eager one would have left in its request.
 
     An eager one leaves in one piece, and counts it; one that is synchronous waits for nothing but the answer. In a
     rendezvous the counts are those of the record's earlier use, or of the data that are under way.

@@ -95,28 +95,28 @@ class Ch4Message(DeviceRequest):
         ended = self.complete and not self.cancelled
         return self.common.status_tag if ended or self.am.tag is None else self.am.tag
 
-    def length(self, room: int) -> int:
+    def length(self, capacity: int) -> int:
         """Return the bytes of the message that a receive has or had, -1 where they are not known.
 
-        Since 4.3 the status tells from the match on; before, what has come and what is to come. What has come is of an
+        Since 4.3 the status has it from the match on; before, what has come and what is to come. What has come is of an
         earlier message until the first data of this one are here, and isn't counted in a message that is too long.
 
         Args:
-            room: bytes that the receive asked for.
+            capacity: bytes that the receive asked for.
         """
         left = self.extension
         if left is None or self.am.source is None:
             return self.common.length
-        if self.common.status_error or left.in_data_sz + left.came < room:
+        if self.common.status_error or left.in_data_sz + left.came < capacity:
             return UNKNOWN if left.came or self.common.status_error else left.in_data_sz
-        return room if left.in_data_sz + left.came == room else left.in_data_sz
+        return capacity if left.in_data_sz + left.came == capacity else left.in_data_sz
 
 
 class OfCommunicator(NamedTuple):
-    """The sends and receives of one communicator; in the order of the pools, but for those that wait."""
+    """The sends and receives of one communicator; in the order of the pools, except for those that wait."""
 
     posted: list[Ch4Message]
-    """Receives that wait for a message, in the order in which they are looked at."""
+    """Receives that wait for a message, in the order in which they are searched."""
     with_message: list[Ch4Message]
     """Receives that have their message, or were cancelled."""
     held: list[Ch4Message]
@@ -176,7 +176,7 @@ class Ch4Traffic:
             raise BrokenStructureError("the list of unexpected messages is broken: their order is not known")
 
     def check_requests(self) -> None:
-        """Make sure that every request told what it is.
+        """Make sure that the kind of every request is known.
 
         Raises:
             BrokenStructureError: some refer to memory that can't be read.
@@ -295,7 +295,7 @@ def _nothing() -> OfCommunicator:
 
 
 def _is_hidden_half(request: views.MpirRequest) -> bool:
-    """Tell whether it is the netmod's half of a receive from any source, whose other half the program has."""
+    """Return whether it is the netmod's half of a receive from any source, whose other half the program has."""
     return bool(request.anysrc_partner) and not request.is_local
 
 

@@ -1,7 +1,7 @@
 """What is found among a stripped library's variables: the pointers out of it, and the table of processes.
 
 The table has an entry for each process of MPI_COMM_WORLD, with what the netmod reaches it by. Much else in a process
-looks like one, but behind the pointer to it lies that to a list of tables, of which it is the first.
+resembles one, but behind the pointer to it lies that to a list of tables, of which it is the first.
 Source: src/mpid/ch4/include/mpidpre.h (MPIDI_av_table_t, MPIDI_av_entry_t), src/mpid/ch4/src/ch4_types.h
 (MPIDIU_avt_manager), ch4_proc.c of 4.0.3 to 5.0.1; sizes from live processes.
 """
@@ -41,7 +41,7 @@ MAX_KNOWN = 256
 _INT = struct.Struct("<i")
 
 _known: dict[tuple[str, str], int] = {}
-"""How far behind a library's begin something was found, by the library's build and by what it is."""
+"""How far behind a library's start something was found, by the library's build and by what it is."""
 
 
 def words(mpi: MpichProcessContext, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -50,8 +50,8 @@ def words(mpi: MpichProcessContext, first: int = 0) -> Iterator[tuple[int, tuple
     Raises:
         TargetReadError: after them; there are others, which can't be read.
     """
-    begins = ((segment, max(segment.address, first)) for segment in mpi.library.writable())
-    ranges = ((begin, min(segment.address + segment.size, begin + LARGEST)) for segment, begin in begins)
+    starts = ((segment, max(segment.address, first)) for segment in mpi.library.writable())
+    ranges = ((start, min(segment.address + segment.size, start + LARGEST)) for segment, start in starts)
     for address, data in read_ranges(mpi.memory, ranges):
         count = len(data) // WORD
         yield address, struct.unpack_from(f"<{count}Q", data)
@@ -80,7 +80,7 @@ def find(mpi: MpichProcessContext, what: str, is_at: Callable[[int], bool], sear
     Args:
         mpi: in the process.
         what: names it, whatever the process.
-        is_at: tells whether it lies at an address; of what can't be read, by a TargetReadError, it doesn't.
+        is_at: returns whether it lies at an address; a TargetReadError means that it doesn't.
         search: returns what this function does.
     """
     key, base = (mpi.library.build, what), mpi.library.base
@@ -97,17 +97,17 @@ def find(mpi: MpichProcessContext, what: str, is_at: Callable[[int], bool], sear
 
 
 def is_known(mpi: MpichProcessContext, what: str) -> bool:
-    """Tell whether another process of the same library had something that find() was asked for."""
+    """Return whether another process of the same library had something that find() was asked for."""
     return (mpi.library.build, what) in _known
 
 
 def is_pointer(word: int) -> bool:
-    """Tell whether a word may be the address of an object."""
+    """Return whether a word may be the address of an object."""
     return 1 << 16 < word < 1 << 47 and not word % WORD
 
 
 def is_old(mpi: MpichProcessContext) -> bool:
-    """Tell whether an MPICH is older than 5.0: its communicators have maps of ranks."""
+    """Return whether an MPICH is older than 5.0: its communicators have maps of ranks."""
     return mpi.layouts.offset(views.Comm.struct, "dev.ch4.map") is not None
 
 
@@ -123,7 +123,7 @@ def processes(
         mpi: in the process.
         size: how many processes there are.
         read: returns by what each VCI of this process reaches another one, given its entry's address.
-        is_entry: tells whether that may be one; a VCI reaches no two processes by the same.
+        is_entry: returns whether that may be one; a VCI reaches no two processes by the same.
     """
     own = FORMS.get(mpi.release.version[:3], ())
 
@@ -134,8 +134,8 @@ def processes(
             if found := as_form(place, table, form):
                 return found
         others = [found for form in ALL_FORMS if form not in own and (found := as_form(place, table, form))]
-        told = {tuple(map(read, found)) for found in others}
-        return others[0] if len(told) == 1 else []  # of several nothing tells which it is
+        seen = {tuple(map(read, found)) for found in others}
+        return others[0] if len(seen) == 1 else []  # of several it isn't known which it is
 
     def as_form(place: int, table: int, form: tuple[int, int, int]) -> list[int]:
         size_at, first_at, stride = form
@@ -156,7 +156,7 @@ def processes(
 
 
 def _is_table(mpi: MpichProcessContext, place: int, table: int, size_at: int, size: int) -> bool:
-    """Tell whether a variable's pointer leads to a table of a size, and the one behind it to the list of tables."""
+    """Return whether a variable's pointer leads to a table of a size, and the one behind it to the list of tables."""
     with suppress(TargetReadError):
         if mpi.memory.unpack(_INT, size_at)[0] == size:
             return mpi.memory.pointer(mpi.memory.pointer(place + WORD)) == table
