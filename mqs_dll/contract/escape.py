@@ -1,4 +1,7 @@
-"""Bytes from a target as text that is safe to print: names and paths of a program are anybody's to choose."""
+"""Bytes from a target as text that is safe to print: names and paths of a program are anybody's to choose.
+
+Whatever prints imports this, and nothing else with it.
+"""
 
 from __future__ import annotations
 

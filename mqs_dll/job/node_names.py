@@ -1,4 +1,4 @@
-"""Which nodes processes run on, as people write them: "node[1-4,7]"."""
+"""Which nodes processes run on, as people write them: "node[1-4,7]"; ``ranges`` knows numbers alone, and no job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of whether something is so: yes, no, or not known."""
+"""What is known of whether something is so: yes, no, or not known. Most of ``verdict`` needs it; it needs nothing."""
 
 from __future__ import annotations
 
