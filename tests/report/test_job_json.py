@@ -120,9 +120,8 @@ def test_the_json_holds_to_its_schema(snapshots: bool) -> None:
 
 
 def test_the_schema_knows_every_word() -> None:
-    """Causes, states and kinds that a later version adds have to be added to the schema as well."""
+    """States and kinds that a later version adds have to be added to the schema as well; causes are open."""
     defined = SCHEMA["$defs"]
-    assert defined["finding"]["properties"]["cause"]["enum"] == [cause.value for cause in Cause]
     assert defined["certainty"]["enum"] == [certainty.value for certainty in Certainty]
     assert defined["process"]["properties"]["state"]["enum"] == [state.name.lower() for state in RankState]
     assert defined["process"]["properties"]["mode"]["enum"] == [mode.value for mode in Mode]

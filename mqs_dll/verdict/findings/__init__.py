@@ -28,37 +28,7 @@ from mqs_dll.verdict.naming import Names
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 MAX_OF_A_KIND = 5
-_CERTAINTIES = tuple(Certainty)
-
-_GRAVEST_FIRST = (
-    Cause.LAUNCHER,
-    Cause.PARTNER,
-    Cause.TOO_SMALL,
-    Cause.TAG,
-    Cause.COMMUNICATOR,
-    Cause.SOURCE,
-    Cause.GONE,
-    Cause.STOPPED,
-    Cause.ROOTS,
-    Cause.COUNTS,
-    Cause.EPOCH,
-    Cause.COLLECTIVE_ORDER,
-    Cause.COLLECTIVE_MISSING,
-    Cause.UNDELIVERED,
-    Cause.LEFT_OUT,
-    Cause.PART,
-    Cause.SELF,
-    Cause.FORGOTTEN,
-    Cause.CYCLE,
-    Cause.KNOT,
-    Cause.OUTSIDE,
-    Cause.NOT_READ,
-    Cause.BEHIND,
-    Cause.UNEXPLAINED,
-    Cause.FLOOD,
-    Cause.DISPUTE,
-    Cause.PROGRESS,
-)
+_CERTAINTIES, _CAUSES = tuple(Certainty), tuple(Cause)
 
 
 def find(analysis: Analysis, names: Names) -> list[Finding]:
@@ -75,7 +45,7 @@ def find(analysis: Analysis, names: Names) -> list[Finding]:
 
 def _rank(finding: Finding) -> tuple[int, int, int]:
     """Return what puts the cause first: if it alone were otherwise, the most ranks could go on."""
-    return _CERTAINTIES.index(finding.certainty), -finding.frees, _GRAVEST_FIRST.index(finding.cause)
+    return _CERTAINTIES.index(finding.certainty), -finding.frees, _CAUSES.index(finding.cause)
 
 
 def _shortened(case: Case, same: list[Finding]) -> list[Finding]:
