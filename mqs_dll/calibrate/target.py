@@ -17,7 +17,7 @@ class DumpProcess(OfThisMachine):
         self.image = self
 
     def find_symbol(self, name: str) -> int | None:
-        """Return the address of a variable or a function that the program was told to look for."""
+        """Return the address of a variable or a function that the program was asked to search for."""
         symbol = self._dump.symbols.get(name)
         return None if symbol is None else symbol.address
 

@@ -142,7 +142,7 @@ def _in_path() -> DemoMpi | None:
     for name in ("mpiexec.openmpi", "mpiexec"):
         found = shutil.which(name)
         if found:
-            launcher = Path(found).parent.resolve() / name  # /bin/mpiexec would look for its files in /, not in /usr
+            launcher = Path(found).parent.resolve() / name  # /bin/mpiexec would search for its files in /, not in /usr
             return DemoMpi(launcher, _library_beside(launcher.resolve()))
     return None
 

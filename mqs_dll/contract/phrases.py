@@ -1,7 +1,7 @@
 """The phrases of extra_text that are both written and read: what writes each, and what reads it, side by side.
 
 The walkers of the MPIs write lines by this module, verdicts and reports read them by it. A phrase reads by the template
-that it writes by, so the two can't drift apart; and it reads whole lines only, so that the name which a program gave to
+that it writes by, so the two can't diverge; and it reads whole lines only, so that the name which a program gave to
 a datatype is never taken for one. Lines for people alone, like those of datatypes, are written where they are known.
 Another vendor's library may write anything, which then means nothing here.
 """

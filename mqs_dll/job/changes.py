@@ -59,7 +59,7 @@ class CommunicatorChange:
 
 @dataclass(frozen=True, slots=True)
 class OperationChange:
-    """An operation, or a message, that one rank got, that ended, or that is as it was but for its progress."""
+    """An operation, or a message, that one rank got, that ended, or that is as it was except for its progress."""
 
     rank: RankName
     communicator: bytes

@@ -307,7 +307,7 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _one_of(codecs: list[Codec]) -> Codec:
-    """Return the codec of a union, whose types have to look different in JSON."""
+    """Return the codec of a union, whose types have to differ in JSON."""
     written = {codec.python: codec for codec in codecs}
     readers = {kind: codec.read for codec in codecs for kind in codec.json}
     joiners = {kind: codec.join for codec in codecs if codec.join for kind in codec.json}

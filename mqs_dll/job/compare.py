@@ -4,7 +4,7 @@ Ranks are matched by their MPI_COMM_WORLD and rank in it, and compared as their 
 two jobs doesn't show is never said to have vanished: only what could be read in both is compared.
 
 Addresses mean something within one process only. Where a rank is another process in the second job (the program was
-started anew), buffers and the handles of requests don't count.
+started again), buffers and the handles of requests don't count.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _paired(
 ) -> Iterator[tuple[CommunicatorSnapshot | None, CommunicatorSnapshot | None]]:
     """Yield each communicator of a rank as it was and as it is, None where it isn't there.
 
-    By number; a program that is started anew may get other ones, and then by name.
+    By number; a program that is started again may get other ones, and then by name.
     """
     lost, came = [], list(after)
     for was in before:

@@ -17,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 class Shared(tuple[Item, ...]):
     """A tuple, equal to any other with the same items, that works out its hash once.
 
-    Ten thousand ranks may have one group of ten thousand: to hash it anew for each of them takes longer than all else.
+    Ten thousand ranks may have one group of ten thousand: to hash it again for each of them takes longer than all else.
     """
 
     _hash: int

@@ -19,8 +19,8 @@ class CommunicatorEntry(ABC):
         self.internal = False
         """The MPI keeps it for itself: no handle of it was ever given to the program."""
 
-    def tell(self, **more: Any) -> None:
-        """Learn more for the label: its fields by their names."""
+    def relabel(self, **more: Any) -> None:
+        """Add to the label: fields by their names."""
         self.label = self.label._replace(**more)
 
     @property

@@ -35,7 +35,7 @@ class MpichInternalCommunicators:
             for address in (whole.view.address, whole.view.node_comm, whole.view.node_roots_comm):
                 part = by_address.get(address)
                 if part is not None and not part.label.name:
-                    part.tell(description=words[whole.view.address])
+                    part.relabel(description=words[whole.view.address])
 
     def _of_files(self, entries: Iterable[MpichEntry]) -> set[int]:
         """Return the addresses of the communicators of open files."""

@@ -59,7 +59,7 @@ class OmpiInternalCommunicators:
             for address in unnamed.keys() & words:
                 unnamed[address].internal = True
                 if description:
-                    unnamed[address].tell(description=description)
+                    unnamed[address].relabel(description=description)
         for entry in unnamed.values():
             entry.internal = entry.internal or self._is_hierarchical(entry)
 

@@ -48,7 +48,7 @@ def describe(entries: Sequence[OmpiEntry]) -> None:
     for entry in entries:
         words = _words_of(entry, by_text, MAX_ANCESTORS)
         if words:
-            entry.tell(description=fit(words))
+            entry.relabel(description=fit(words))
 
 
 def _words_of(entry: OmpiEntry, by_text: dict[bytes, list[OmpiEntry]], depth: int) -> bytes:
