@@ -18,7 +18,8 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric import ANY, Arrived, Posted
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
@@ -59,7 +60,7 @@ class MtlOfiSend:
 
     sent: OfiSent | None = None
     """As long as there is something to send."""
-    ack: OfiPosted | None = None
+    ack: Posted | None = None
     """The receive for the acknowledgement of a synchronous one."""
 
     @property
@@ -76,7 +77,7 @@ class MtlOfiSend:
 
     def progress(self) -> str:
         """Return how far it is, in words."""
-        if self.sent and not self.sent.waits_for_ack:
+        if self.sent and not self.sent.has_left:
             return "it has not left whole"
         return "the receiver has not acknowledged it" if self.ack else "it has not come whole"
 
@@ -95,9 +96,9 @@ class Leaving(NamedTuple):
 class Coming(NamedTuple):
     """The receives that wait in libfabric."""
 
-    posted: Mapping[int, Sequence[OfiPosted]]
+    posted: Mapping[int, Sequence[Posted]]
     """By the slot of the communicator."""
-    acks: Sequence[OfiPosted]
+    acks: Sequence[Posted]
     """For acknowledgements of synchronous sends."""
 
 
@@ -129,7 +130,7 @@ class CmOverOfi(Cm):
         Raises:
             BrokenStructureError, TargetReadError: libfabric's queues contradict themselves, or can't be read.
         """
-        posted: defaultdict[int, list[OfiPosted]] = defaultdict(list)
+        posted: defaultdict[int, list[Posted]] = defaultdict(list)
         acks = []
         for each in self._endpoint.posted():
             if self._bits.protocol(each.tag) == ACKNOWLEDGEMENT:
@@ -167,13 +168,16 @@ class CmOverOfi(Cm):
             else:
                 yield self._receive(owner, entry, self._asked(each, entry), self._number(each))
 
-    def _filling(self, entry: OmpiEntry) -> dict[int, OfiArrived]:
+    def _filling(self, entry: OmpiEntry) -> dict[int, Arrived]:
         """Return the messages of a communicator that are coming into a receive, by the receive's context."""
-        found = ((each.context, each.message) for each in self._endpoint.filling())
-        return {context: message for context, message in found if self._bits.slot(message.tag) == entry.slot}
+        return {
+            each.context: each.message
+            for each in self._endpoint.filling()
+            if each.message and self._bits.slot(each.message.tag) == entry.slot
+        }
 
     def _receive_past_waiting(
-        self, request: cm_views.CmRecvRequest, message: OfiArrived | None, entry: OmpiEntry
+        self, request: cm_views.CmRecvRequest, message: Arrived | None, entry: OmpiEntry
     ) -> Operation:
         """Return a receive of the pool that libfabric has no more among those that wait."""
         got = NOTHING if message is None else self._envelope(message)
@@ -187,7 +191,7 @@ class CmOverOfi(Cm):
                 text = tag_text(self._bits.tag(message.tag), self._nonblocking_base)
                 yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
 
-    def _number(self, posted: OfiPosted) -> str | None:
+    def _number(self, posted: Posted) -> str | None:
         return phrases.ENDPOINT_NUMBER(posted.number) if self._endpoint.numbers_receives else None
 
     def _owner(self, record: int, requests: Collection[int]) -> int:
@@ -198,7 +202,7 @@ class CmOverOfi(Cm):
             raise BrokenStructureError(f"mtl/ofi has no record at {record:#x}") from error
         return request if request in requests and 0 < record - request < MAX_REQUEST_SIZE else 0
 
-    def _asked(self, posted: OfiPosted, entry: OmpiEntry) -> Pattern:
+    def _asked(self, posted: Posted, entry: OmpiEntry) -> Pattern:
         """Return which messages a receive of libfabric's asks for."""
         tag = tags.ANY_TAG if self._bits.is_any_tag(posted.ignore) else self._bits.tag(posted.tag)
         if self._bits.source_bits:
@@ -206,17 +210,17 @@ class CmOverOfi(Cm):
             return Pattern(ANY_SOURCE if wild else self._bits.source(posted.tag), tag)
         return Pattern(ANY_SOURCE if posted.source == ANY else self._mtl.rank(posted.source, entry), tag)
 
-    def _envelope(self, message: OfiArrived) -> Envelope:
+    def _envelope(self, message: Arrived) -> Envelope:
         return Envelope(self._source(message), self._bits.tag(message.tag), message.length)
 
-    def _source(self, message: OfiArrived) -> int:
+    def _source(self, message: Arrived) -> int:
         """Return the rank of a message's sender."""
         if self._bits.source_bits:
             return self._bits.source(message.tag)
         return INVALID_RANK if message.data is None else message.data
 
     def _blocking_receive(
-        self, address: int, posted: OfiPosted | None, message: OfiArrived | None, entry: OmpiEntry
+        self, address: int, posted: Posted | None, message: Arrived | None, entry: OmpiEntry
     ) -> Operation:
         """Return a receive of a blocking call, whose record lies on the stack.
 
@@ -231,7 +235,7 @@ class CmOverOfi(Cm):
         """
         record = self._record.at(self._memory, address)
         bits = record.match_bits if posted is None else posted.tag
-        asked = posted or OfiPosted(0, bits, 0, record.remote_addr, 0, 0, record.length, in_pieces=False, context=0)
+        asked = posted or Posted(0, bits, 0, 0, 0, record.length, 0, record.remote_addr)
         (kind,) = self._memory.unpack(_TYPE, address + MTL_REQUEST_BYTES)
         expected = (RECEIVE, asked.tag, asked.length, entry.view.address)
         if (kind, record.match_bits, record.length, record.comm) != expected:
@@ -297,7 +301,7 @@ class CmOverOfi(Cm):
                 blocking[self._slot(outgoing.tag)].append((record, outgoing))
         return Leaving(of_pool, blocking, refusal)
 
-    def _acknowledged(self, ack: OfiPosted) -> int:
+    def _acknowledged(self, ack: Posted) -> int:
         """Return the record of the send that a receive for an acknowledgement belongs to.
 
         Raises:
@@ -401,9 +405,9 @@ class CmOverOfi(Cm):
         return min((rank for rank in ranks if rank is not None), default=None)
 
     @cached_per_sweep
-    def _arrived(self) -> tuple[Mapping[int, Sequence[OfiArrived]], MqsError | None]:
+    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[OfiArrived]] = defaultdict(list)
+        found: defaultdict[int, list[Arrived]] = defaultdict(list)
         try:
             for message in self._endpoint.arrived():
                 if self._bits.protocol(message.tag) != ACKNOWLEDGEMENT:
@@ -412,7 +416,7 @@ class CmOverOfi(Cm):
             return found, error
         return found, None
 
-    def _message(self, message: OfiArrived, entry: OmpiEntry) -> Operation:
+    def _message(self, message: Arrived, entry: OmpiEntry) -> Operation:
         rank, tag = self._source(message), self._bits.tag(message.tag)
         if rank >= len(entry.peers()):
             raise BrokenStructureError(f"a message is said to come from rank {rank}, of {len(entry.peers())}")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint
+from mqs_dll.library.fabric import ANY
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD, cached_per_sweep

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric import ANY, Arrived, Posted
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, operations, views
@@ -136,10 +137,10 @@ WITH_ARGUMENTS = ("4.3", "5.0")
 class Ch4OfiContents(NamedTuple):
     """What the endpoints hold, by the context id of the communicator without the bit of collectives."""
 
-    posted: Mapping[int, Sequence[tuple[int, OfiPosted]]]
+    posted: Mapping[int, Sequence[tuple[int, Posted]]]
     """With the place of the endpoint."""
     sent: Mapping[int, Sequence[Ch4OfiSend]]
-    filling: Mapping[int, tuple[int, OfiArrived]]
+    filling: Mapping[int, tuple[int, Arrived]]
     """Messages that come in just now, by the address of MPICH's receive; with the place of the endpoint."""
     seen: frozenset[int]
     """The addresses of MPICH's requests among those posted and sent."""
@@ -221,9 +222,9 @@ class Ch4Ofi(Netmod):
         Raises:
             BrokenStructureError, TargetReadError: a queue contradicts itself, or can't be read.
         """
-        posted: defaultdict[int, list[tuple[int, OfiPosted]]] = defaultdict(list)
+        posted: defaultdict[int, list[tuple[int, Posted]]] = defaultdict(list)
         sent: defaultdict[int, list[Ch4OfiSend]] = defaultdict(list)
-        filling: dict[int, tuple[int, OfiArrived]] = {}
+        filling: dict[int, tuple[int, Arrived]] = {}
         seen: set[int] = set()
         refusal = None
         for place, endpoint in enumerate(self._endpoints):
@@ -249,7 +250,7 @@ class Ch4Ofi(Netmod):
                         Ch4OfiSend(request, place, send.tag, send.destination, False, send)
                     )
                     seen.add(request)
-            filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling()}
+            filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling() if each.message}
         return Ch4OfiContents(posted, sent, filling, frozenset(seen), refusal)
 
     @cached_per_sweep
@@ -280,7 +281,7 @@ class Ch4Ofi(Netmod):
         """Tell whether the process at an address that has no rank in a communicator is known to be another one."""
         return address in self._processes()[place]
 
-    def _sender_of(self, message: OfiArrived | OfiSent) -> int | None:
+    def _sender_of(self, message: Arrived | OfiSent) -> int | None:
         """Return the rank of its sender in the communicator; None where the message doesn't bring it.
 
         Raises:
@@ -296,7 +297,7 @@ class Ch4Ofi(Netmod):
         """Return the rank in a communicator that a send goes to; INVALID_RANK where that isn't known."""
         return self._rank(send.place, send.destination, entry)
 
-    def _asked_source(self, place: int, receive: OfiPosted, entry: MpichEntry) -> int:
+    def _asked_source(self, place: int, receive: Posted, entry: MpichEntry) -> int:
         """Return the rank that a receive asks for; INVALID_RANK where it is any, or isn't known."""
         if not self._layout().rank:
             return self._rank(place, receive.source, entry)
@@ -352,7 +353,7 @@ class Ch4Ofi(Netmod):
                 (progress, operations.NOT_KEPT),
             )
 
-    def _given(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
+    def _given(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return the program's arguments of a receive, None where they are not kept."""
         if self._is_old is not None:
             return self._kept_datatype(request, posted) if self._is_old else self._kept_arguments(request, posted)
@@ -362,14 +363,14 @@ class Ch4Ofi(Netmod):
         found = [each for each in both if each is not None and each.buffer == posted.buffer]
         return found[0] if len(set(found)) == 1 else None
 
-    def _kept_arguments(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
+    def _kept_arguments(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return them as receives have them since 4.3."""
         buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
         facts = self._mpi.datatypes.at(handle & HANDLE_BITS)
         fits = facts is not None and (posted is None or elements * facts.size == posted.length)
         return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
 
-    def _kept_datatype(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
+    def _kept_datatype(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
         at = request.address + self._base
         handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
@@ -391,7 +392,7 @@ class Ch4Ofi(Netmod):
         fitting = [each for each in kept if contexts.communicator_of(each) == entry.receives_in]
         return fitting[0] if len(fitting) == 1 else entry.receives_in
 
-    def _sender(self, place: int, message: OfiArrived, entry: MpichEntry) -> int:
+    def _sender(self, place: int, message: Arrived, entry: MpichEntry) -> int:
         rank = self._sender_of(message)
         return self._rank(place, message.source, entry) if rank is None else rank
 
@@ -431,7 +432,7 @@ class Ch4Ofi(Netmod):
         """Yield the sends of a communicator that are not done."""
         for each in self._sent()[0].get(entry.view.address, ()):
             rank, known, bits = self._receiver(each, entry), each.sent, self._bits(each.tag)
-            has_left = known is None or known.waits_for_ack
+            has_left = known is None or known.has_left
             yield NetmodSend(
                 self._request(each.request),
                 bits.context_id,
@@ -466,7 +467,7 @@ class Ch4Ofi(Netmod):
     @cached_per_sweep
     def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[tuple[int, OfiArrived]]] = defaultdict(list)
+        found: defaultdict[int, list[tuple[int, Arrived]]] = defaultdict(list)
         broken = None
         try:
             for place, endpoint in enumerate(self._endpoints):
@@ -477,7 +478,7 @@ class Ch4Ofi(Netmod):
             broken = error
         return {number: list(self._messages(messages)) for number, messages in found.items()}, broken
 
-    def _messages(self, found: Sequence[tuple[int, OfiArrived]]) -> Iterator[NetmodMessage]:
+    def _messages(self, found: Sequence[tuple[int, Arrived]]) -> Iterator[NetmodMessage]:
         several = len({(place, each.source, each.data) for place, each in found}) > 1
         for place, each in found:
             bits, rank, synchronous = self._bits(each.tag), self._sender_of(each), self._form().synchronous
@@ -488,7 +489,7 @@ class Ch4Ofi(Netmod):
                 INVALID_RANK if rank is None else rank,
                 bits.tag,
                 each.length if whole else UNKNOWN,
-                each.address if each.here else 0,
+                each.address,
                 whole and each.here == each.length,
                 bool(bits.protocol & synchronous),
                 (
@@ -510,14 +511,14 @@ class Ch4Ofi(Netmod):
         return None
 
 
-def _is_receive(posted: OfiPosted, form: TagForm) -> bool:
+def _is_receive(posted: Posted, form: TagForm) -> bool:
     """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
     ignored, whole = form.layout.read(posted.ignore), form.layout.read(ALL_BITS)
     of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
     return all(of_parts) and ignored.protocol == form.waits
 
 
-def _is_answer(posted: OfiPosted, layout: TagLayout) -> bool:
+def _is_answer(posted: Posted, layout: TagLayout) -> bool:
     """Tell whether a receive is MPICH's own, for the answer to a synchronous send."""
     return not posted.ignore and layout.read(posted.tag).protocol == ANSWER
 

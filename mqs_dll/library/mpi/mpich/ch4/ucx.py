@@ -16,8 +16,9 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
-from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
-from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
+from mqs_dll.library.fabric import Arrived, Posted
+from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
+from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.releases import VERSION_FUNCTION
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, cached_per_sweep
@@ -55,8 +56,9 @@ HAVE_ERROR_29 = {True: ("4.0", "4.1", "4.2"), False: ("4.3", "5.0")}
 class Ch4UcxContents(NamedTuple):
     """What the workers hold, by the context id of the communicator without the bit of collectives."""
 
-    posted: Mapping[int, Sequence[UcxPosted]]
-    received: Mapping[int, Sequence[Received]]
+    posted: Mapping[int, Sequence[Posted]]
+    received: Mapping[int, Sequence[tuple[Posted, Arrived]]]
+    """Receives that their message is coming into."""
     sent: Mapping[int, Sequence[tuple[int, UcxSent]]]
     """With the address of MPICH's request."""
 
@@ -68,6 +70,7 @@ class Ch4Ucx(Netmod):
         """Begin; ``workers`` is what find has found."""
         super().__init__(mpi, traffic)
         self._workers = [(worker, UcxMatching(worker), UcxRequests(worker)) for worker in workers]
+        self._have_contexts = all(each.layouts.offset("ucp_request", "user_data") is not None for each in workers)
         self._version = mpi.release.version
         self._ranks: dict[int, int] = {}
 
@@ -84,8 +87,8 @@ class Ch4Ucx(Netmod):
         Raises:
             BrokenStructureError, TargetReadError: a queue or a pool contradicts itself, or can't be read.
         """
-        posted: defaultdict[int, list[UcxPosted]] = defaultdict(list)
-        received: defaultdict[int, list[Received]] = defaultdict(list)
+        posted: defaultdict[int, list[Posted]] = defaultdict(list)
+        received: defaultdict[int, list[tuple[Posted, Arrived]]] = defaultdict(list)
         sent: defaultdict[int, list[tuple[int, UcxSent]]] = defaultdict(list)
         for worker, matching, pool in self._workers:
             waiting = matching.posted()
@@ -93,8 +96,8 @@ class Ch4Ucx(Netmod):
                 posted[_context(each.tag)].append(each)
             others = sorted(set(pool.in_use()).difference(each.address for each in waiting))
             for got in pool.receives(others):
-                if not got.done:
-                    received[_context(got.tag)].append(got)
+                if got.asked and got.message:
+                    received[_context(got.asked.tag)].append((got.asked, got.message))
             for send in pool.sends(others):
                 if not send.done:
                     request = self._memory.pointer(send.address + worker.request_size)
@@ -122,10 +125,9 @@ class Ch4Ucx(Netmod):
         """Tell whether bit 29 tells of errors, as the mask of any receive says, else the release; None for neither."""
         with suppress(MqsError):
             held = self._held()
-            asked: chain[UcxPosted | Received] = chain(*held.posted.values(), *held.received.values())
-            mask = next((each.mask for each in asked), None)
-            if mask is not None:
-                return not mask & ERROR_30
+            coming = (asked for asked, _ in chain(*held.received.values()))
+            for asked in chain(*held.posted.values(), coming):
+                return bool(asked.ignore & ERROR_30)
         return next((is_so for is_so, releases in HAVE_ERROR_29.items() if self._version.startswith(releases)), None)
 
     # ------------------------------------------------------------ receives
@@ -137,16 +139,16 @@ class Ch4Ucx(Netmod):
 
     def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator whose message is under way."""
-        for each in self._held().received.get(entry.receives_in, ()):
-            message = Envelope(_source(each.message_tag), self._tag(each.message_tag), each.message_length)
-            yield self._receive_of(each, message, each.message_tag, None)
+        for asked, message in self._held().received.get(entry.receives_in, ()):
+            got = Envelope(_source(message.tag), self._tag(message.tag), message.length)
+            yield self._receive_of(asked, got, message.tag, None)
 
-    def _receive_of(self, asked: UcxPosted | Received, got: Envelope, bits: int, progress: str | None) -> NetmodReceive:
-        any_tag = not asked.mask & 1
-        source = _source(asked.tag) if asked.mask >> SOURCE_SHIFT & FIELD else INVALID_RANK
-        if asked.user_data is None:
+    def _receive_of(self, asked: Posted, got: Envelope, bits: int, progress: str | None) -> NetmodReceive:
+        any_tag = bool(asked.ignore & 1)
+        source = INVALID_RANK if _source(asked.ignore) == FIELD else _source(asked.tag)
+        if not (asked.context or self._have_contexts):
             raise LayoutError("the layouts of UCX don't tell where a receive has MPICH's request")
-        request = self._request(asked.user_data)
+        request = self._request(asked.context)
         given = None if request is None else self._packed(request, asked.buffer, asked.length)
         return NetmodReceive(
             request,
@@ -187,7 +189,7 @@ class Ch4Ucx(Netmod):
         """
         peers = entry.peers()
         for address, sent in self._held().sent.get(entry.sends_in, ()):
-            world = self._processes().get(sent.endpoint, INVALID_RANK)
+            world = self._processes().get(sent.destination, INVALID_RANK)
             is_to_peer = world == INVALID_RANK or world in peers
             if is_to_peer and (sent.tag is None or _source(sent.tag) == entry.view.rank):
                 yield self._send_of(self._request(address), sent, world, peers)
@@ -246,13 +248,13 @@ class Ch4Ucx(Netmod):
         found, broken = arrivals((matching for _, matching, _ in self._workers), _context)
         return {number: [self._message_of(each) for each in messages] for number, messages in found.items()}, broken
 
-    def _message_of(self, each: UcxArrived) -> NetmodMessage:
+    def _message_of(self, each: Arrived) -> NetmodMessage:
         return NetmodMessage(
             each.tag >> CONTEXT_SHIFT,
             _source(each.tag),
             self._tag(each.tag),
             each.length,
-            each.address if each.here else 0,
+            each.address,
             each.here == each.length,
             each.synchronous,
             (each.how(),),
