@@ -29,16 +29,15 @@ from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, Cm, by_peer_and_tag
 from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, tag_text
 from mqs_dll.library.mpi.openmpi.mtl_ofi import (
-    ACKNOWLEDGEMENT,
     ANY_SOURCE,
     CONTEXT,
     MTL_REQUEST_BYTES,
-    SYNCHRONOUS,
     MtlOfi,
     Pattern,
 )
 from mqs_dll.library.mpi.openmpi.pml import hidden
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
+from mqs_dll.library.mpi.openmpi.tag_codecs import ACKNOWLEDGEMENT, SYNCHRONOUS
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 MAX_REQUEST_SIZE = 1024
@@ -116,7 +115,7 @@ class CmOverOfi(Cm):
         self.name += f" ({self.fabric.title})"
         self._endpoint = endpoint
         self._mtl = ofi
-        self._bits = ofi.bits
+        self._codec = ofi.codec
         self._communicators = OmpiCommunicators(mpi)
         self._record = cm_views.OfiRequest.bind(mpi.layouts)
         self._convertor = cm_views.Convertor.bind(mpi.layouts)
@@ -133,10 +132,11 @@ class CmOverOfi(Cm):
         posted: defaultdict[int, list[Posted]] = defaultdict(list)
         acks = []
         for each in self._endpoint.posted():
-            if self._bits.protocol(each.tag) == ACKNOWLEDGEMENT:
+            parts = self._codec.read(each.tag)
+            if parts.protocol == ACKNOWLEDGEMENT:
                 acks.append(each)
             else:
-                posted[self._bits.slot(each.tag)].append(each)
+                posted[parts.context].append(each)
         return Coming(posted, acks)
 
     def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
@@ -173,7 +173,7 @@ class CmOverOfi(Cm):
         return {
             each.context: each.message
             for each in self._endpoint.filling()
-            if each.message and self._bits.slot(each.message.tag) == entry.slot
+            if each.message and self._codec.read(each.message.tag).context == entry.slot
         }
 
     def _receive_past_waiting(
@@ -188,7 +188,7 @@ class CmOverOfi(Cm):
         """Yield the messages of a communicator that MPI_Mprobe or MPI_Improbe took."""
         for message in self._arrived()[0].get(entry.slot, ()):
             if message.claimed:
-                text = tag_text(self._bits.tag(message.tag), self._nonblocking_base)
+                text = tag_text(self._codec.read(message.tag).tag, self._nonblocking_base)
                 yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
 
     def _number(self, posted: Posted) -> str | None:
@@ -204,19 +204,20 @@ class CmOverOfi(Cm):
 
     def _asked(self, posted: Posted, entry: OmpiEntry) -> Pattern:
         """Return which messages a receive of libfabric's asks for."""
-        tag = tags.ANY_TAG if self._bits.is_any_tag(posted.ignore) else self._bits.tag(posted.tag)
-        if self._bits.source_bits:
-            wild = self._bits.source(posted.ignore)
-            return Pattern(ANY_SOURCE if wild else self._bits.source(posted.tag), tag)
+        parts = self._codec.read(posted.tag)
+        tag = tags.ANY_TAG if self._codec.is_any_tag(posted.ignore) else parts.tag
+        if self._codec.has_rank:
+            any_rank = self._codec.is_any_rank(posted.ignore)
+            return Pattern(ANY_SOURCE if any_rank else parts.rank, tag)
         return Pattern(ANY_SOURCE if posted.source == ANY else self._mtl.rank(posted.source, entry), tag)
 
     def _envelope(self, message: Arrived) -> Envelope:
-        return Envelope(self._source(message), self._bits.tag(message.tag), message.length)
+        return Envelope(self._source(message), self._codec.read(message.tag).tag, message.length)
 
     def _source(self, message: Arrived) -> int:
         """Return the rank of a message's sender."""
-        if self._bits.source_bits:
-            return self._bits.source(message.tag)
+        if self._codec.has_rank:
+            return self._codec.read(message.tag).rank
         return INVALID_RANK if message.data is None else message.data
 
     def _blocking_receive(
@@ -256,7 +257,7 @@ class CmOverOfi(Cm):
             _bytes_text(asked.length) if convertor is None else buffer_text(facts, convertor.count, convertor.datatype),
             None if posted is None else self._number(posted),
             "tag: not known" if tag is None else "source: not known" if source is None else None,
-            tag_text(self._bits.tag(internal), self._nonblocking_base),
+            tag_text(self._codec.read(internal).tag, self._nonblocking_base),
             tag_wild=tag == tags.ANY_TAG,
         )
 
@@ -317,7 +318,7 @@ class CmOverOfi(Cm):
         return all(each.extended_id is None for each in self._communicators.read())
 
     def _slot(self, bits: int) -> int:
-        return self._bits.slot(bits) if self._slot_is_ours() else NO_SLOT
+        return self._codec.read(bits).context if self._slot_is_ours() else NO_SLOT
 
     def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator by destination and tag: their order is not kept.
@@ -361,7 +362,7 @@ class CmOverOfi(Cm):
         text = buffer_text(facts, convertor.count, convertor.datatype) if convertor else _bytes_text(record.length)
         rank = self._mtl.rank(outgoing.destination, entry)
         rank = INVALID_RANK if rank is None else rank
-        tag = self._bits.tag(outgoing.tag)
+        tag = self._codec.read(outgoing.tag).tag
         return envelopes.send(
             Status.PENDING,
             rank,
@@ -410,14 +411,15 @@ class CmOverOfi(Cm):
         found: defaultdict[int, list[Arrived]] = defaultdict(list)
         try:
             for message in self._endpoint.arrived():
-                if self._bits.protocol(message.tag) != ACKNOWLEDGEMENT:
-                    found[self._bits.slot(message.tag)].append(message)
+                parts = self._codec.read(message.tag)
+                if parts.protocol != ACKNOWLEDGEMENT:
+                    found[parts.context].append(message)
         except MqsError as error:
             return found, error
         return found, None
 
     def _message(self, message: Arrived, entry: OmpiEntry) -> Operation:
-        rank, tag = self._source(message), self._bits.tag(message.tag)
+        rank, parts = self._source(message), self._codec.read(message.tag)
         if rank >= len(entry.peers()):
             raise BrokenStructureError(f"a message is said to come from rank {rank}, of {len(entry.peers())}")
         whole = message.here == message.length and not (message.length and not message.address)
@@ -425,12 +427,12 @@ class CmOverOfi(Cm):
             Status.COMPLETE if whole else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
-            tag,
+            parts.tag,
             message.length,
             message.address,
             message.how(),
-            "sent by MPI_Ssend or MPI_Issend" if self._bits.protocol(message.tag) == SYNCHRONOUS else None,
-            tag_text(tag, self._nonblocking_base),
+            "sent by MPI_Ssend or MPI_Issend" if parts.protocol == SYNCHRONOUS else None,
+            tag_text(parts.tag, self._nonblocking_base),
         )
 
 

@@ -1,7 +1,6 @@
 """pml/ucx, which leaves the matching of messages to UCX: what UCX's worker holds, in terms of Open MPI.
 
-A tag of UCX's is 24 bits of tag, 20 of the source's rank and 20 of the communicator's number; a receive says by a mask
-which of them count. UCX keeps bytes: of datatypes and counts only a persistent request knows, which is all that is left
+UCX keeps bytes: of datatypes and counts only a persistent request knows, which is all that is left
 when it is done. A blocking MPI_Send or MPI_Recv has its request on the stack; that of a receive hangs in UCX's queues
 all the same, that of a send nowhere.
 Source: ompi/mca/pml/ucx/pml_ucx.c, pml_ucx_request.h, pml_ucx_request.c of 4.1.4, 4.1.8 and 5.0.11.
@@ -21,7 +20,7 @@ from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation, Target
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.fabric import Arrived, Posted, Received
-from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
+from mqs_dll.library.fabric.ucx.matching import ALL_BITS, UcxMatching, arrivals
 from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
@@ -36,6 +35,7 @@ from mqs_dll.library.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
+from mqs_dll.library.mpi.openmpi.tag_codecs import PML_UCX
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 MAX_REQUEST_SIZE = 4096
@@ -43,12 +43,6 @@ MAX_REQUEST_SIZE = 4096
 
 MODULE_BYTES = 2048
 """More than ompi_pml_ucx has (1504 in 4.1, 1552 in 5.0): its worker is told by what it points at."""
-
-SLOT_BITS, SOURCE_BITS, TAG_BITS = 20, 20, 24
-ALL_BITS = (1 << 64) - 1
-SOURCE = (1 << SOURCE_BITS) - 1 << SLOT_BITS
-TAG = (1 << TAG_BITS - 1) - 1 << SLOT_BITS + SOURCE_BITS
-"""Without the sign: MPI_ANY_TAG never matches Open MPI's own messages, whose tags are negative."""
 
 PERSISTENT = struct.Struct("<QIxxxxQQQQQIxxxxQQ")
 """mca_pml_ucx_persistent_request_t behind its ompi_request_t: the request that does its work, flags, buffer, count,
@@ -202,7 +196,8 @@ class PmlUcx(Pml):
             sends = list(self._requests.on_stack(words, address, self._endpoint_names().keys()))
         except LayoutError:
             return [], False
-        found = [each for each in sends if each.tag is None or ranks.get(_slot(each.tag)) == _source(each.tag)]
+        known = ((each, None if each.tag is None else PML_UCX.read(each.tag)) for each in sends)
+        found = [each for each, parts in known if parts is None or ranks.get(parts.context) == parts.rank]
         return found, bool(found)
 
     def _slot_of(self, sent: UcxSent, in_pool: frozenset[int]) -> int:
@@ -259,7 +254,8 @@ class PmlUcx(Pml):
             elif got.message is None:
                 yield self._done(got.asked, of_mpi, entry)
             else:
-                message = Envelope(_source(got.message.tag), _tag(got.message.tag), got.message.length)
+                _, source, tag, _ = PML_UCX.read(got.message.tag)
+                message = Envelope(source, tag, got.message.length)
                 yield self._receive(Status.MATCHED, got.asked, of_mpi, entry, message, None, in_pieces=got.in_pieces)
         for each in held.posted.get(entry.slot, ()):
             own = self._own_part(each.address, held.in_pool)
@@ -282,9 +278,9 @@ class PmlUcx(Pml):
         in_pieces: bool = False,
     ) -> Operation:
         """Return a receive; the buffer of one whose data come in pieces is not the program's."""
-        source = INVALID_RANK if asked.ignore & SOURCE == SOURCE else _source(asked.tag)
-        any_tag = asked.ignore & TAG == TAG
-        tag = tags.ANY_TAG if any_tag else _tag(asked.tag)
+        parts, any_tag = PML_UCX.read(asked.tag), PML_UCX.is_any_tag(asked.ignore)
+        source = INVALID_RANK if PML_UCX.is_any_rank(asked.ignore) else parts.rank
+        tag = tags.ANY_TAG if any_tag else parts.tag
         made = self._asked(own)
         text = self._buffer_text(made, asked.length)
         return envelopes.receive(
@@ -347,8 +343,8 @@ class PmlUcx(Pml):
         made = self._asked(own)
         name = self._endpoint_names().get(sent.destination)
         rank = next((rank for rank, each in enumerate(entry.peer_names()) if each == name), INVALID_RANK)
-        known = _tag(made.tag) if made else UNKNOWN
-        tag = known if sent.tag is None else _tag(sent.tag)
+        bits = made.tag if made and sent.tag is None else sent.tag
+        tag = UNKNOWN if bits is None else PML_UCX.read(bits).tag
         status = Status.MATCHED if sent.tag is None else Status.PENDING
         return envelopes.send(
             Status.COMPLETE if sent.done else status,
@@ -398,7 +394,7 @@ class PmlUcx(Pml):
         return arrivals([self._matching], _slot)
 
     def _unexpected(self, message: Arrived, entry: OmpiEntry) -> Operation:
-        rank, tag = _source(message.tag), _tag(message.tag)
+        _, rank, tag, _ = PML_UCX.read(message.tag)
         return envelopes.message(
             Status.COMPLETE if message.here == message.length else Status.PENDING,
             rank,
@@ -498,16 +494,7 @@ def _only_stack(memory: Memory, symbols: Symbols) -> int | None:
 
 
 def _slot(bits: int) -> int:
-    return bits & (1 << SLOT_BITS) - 1
-
-
-def _source(bits: int) -> int:
-    return bits >> SLOT_BITS & (1 << SOURCE_BITS) - 1
-
-
-def _tag(bits: int) -> int:
-    tag = bits >> SLOT_BITS + SOURCE_BITS
-    return tag - (1 << TAG_BITS) if tag >> TAG_BITS - 1 else tag
+    return PML_UCX.read(bits).context
 
 
 def _receive_kind(own: views.OmpiRequest | None, made: StartedPersistent | None, *, has_message: bool) -> str:

@@ -1,8 +1,8 @@
 """ch4's netmod ofi: what libfabric's endpoints hold of messages that shared memory doesn't carry, in terms of MPICH.
 
-A tag of libfabric's has MPICH's tag, the context id, and some bits of a protocol; a message brings its sender's rank in
-it or beside it, and then a receive names its source by the address of a process. A synchronous send waits for an answer
-by a receive of MPICH's own, which tells where the send goes: MPICH keeps nothing else of a send.
+A message brings its sender's rank in libfabric's tag; or beside it, and then a receive names its source by the address
+of a process. A synchronous send waits for an answer by a receive of MPICH's own, which tells where the send goes: MPICH
+keeps nothing else of a send.
 Source: src/mpid/ch4/netmod/ofi/ofi_types.h, ofi_pre.h, ofi_impl.h, ofi_recv.h, ofi_send.h of 4.0.3 to 5.0.1.
 """
 
@@ -32,13 +32,12 @@ from mqs_dll.library.mpi.mpich.ch4.netmod import (
     NetmodSend,
     OwnRequests,
 )
+from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OfiTagForm, OfiTagForms
 from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
-
-ANSWER = 1
-"""Of the protocol's bits: to a synchronous send (MPIDI_OFI_SYNC_SEND_ACK)."""
+from mqs_dll.library.mpi.tag_codec import TagCodec, TagParts
 
 SYNCHRONOUS_SEND = 72
 """Bytes from the context of an answer to the send that waits for it (MPIDI_OFI_ssendack_request_t)."""
@@ -56,7 +55,6 @@ ALL_VCIS = 16
 """Bytes in an entry of the table of processes before the pointer to its addresses, since 5.0."""
 
 HANDLE_BITS = 0xFFFFFFFF
-ALL_BITS = (1 << 64) - 1
 NO_SOURCE = "the source that it asked for is not known"
 NO_ORDER_OF_SENDERS = "its order among those of other senders is not known"
 
@@ -73,61 +71,6 @@ class Ch4OfiSend(NamedTuple):
     waits_for_match: bool
     sent: OfiSent | None
 
-
-class Ch4OfiTag(NamedTuple):
-    """What the bits of a tag of libfabric's are."""
-
-    tag: int
-    context_id: int
-    """With the bit of collectives."""
-    rank: int
-    """The sender's, or in an answer the receiver's; 0 where the bits have none."""
-    protocol: int
-
-
-class TagLayout(NamedTuple):
-    """Which bits of a tag of libfabric's are what, from the lowest on; those behind them are of the protocol."""
-
-    tag: int
-    rank: int
-    """0 where the sender's rank comes beside the tag."""
-    context: int
-    context_first: bool = False
-    """Whether the context id is before the rank."""
-
-    def read(self, bits: int) -> Ch4OfiTag:
-        """Return what the bits of a tag are, or of what a receive ignores of it."""
-        above = bits >> self.tag
-        context = above if self.context_first else above >> self.rank
-        rank = above >> self.context if self.context_first else above
-        protocol = above >> self.rank + self.context
-        return Ch4OfiTag(_low(bits, self.tag), _low(context, self.context), _low(rank, self.rank), protocol)
-
-
-BESIDE, OLD_INSIDE, INSIDE = TagLayout(31, 0, 20), TagLayout(20, 23, 16), TagLayout(19, 23, 16)
-"""To 4.1 of all, later of tcp, sockets and shm; of other providers in 4.2; since 4.3."""
-
-
-class TagForm(NamedTuple):
-    """What a tag of libfabric's is made of."""
-
-    layout: TagLayout
-    synchronous: int
-    """Of the protocol's bits: the sender waits for an answer. The next one tells of a message in several parts."""
-
-    @property
-    def waits(self) -> int:
-        """Both: what a receive of the program's ignores of the protocol, which tells one form from all others."""
-        return 3 * self.synchronous
-
-
-_FIRST, _SECOND, _NOW = (
-    (TagForm(BESIDE, 4),),
-    (TagForm(BESIDE, 8), TagForm(OLD_INSIDE, 8)),
-    (TagForm(BESIDE, 8), TagForm(INSIDE, 8)),
-)
-FORMS = {"4.0": _FIRST, "4.1": _FIRST, "4.2": _SECOND, "4.3": _NOW, "5.0": _NOW}
-"""By release, by itself the first."""
 
 WITHOUT_ARGUMENTS = ("4.0", "4.1", "4.2")
 WITH_ARGUMENTS = ("4.3", "5.0")
@@ -167,51 +110,35 @@ class Ch4Ofi(Netmod):
             self._is_old = False
         self._release = str(mpi.release)
         self._ranks: Sequence[Mapping[int, int]] = ()
-        self._own_forms = FORMS.get(version[:3], ())
-        self._forms: Sequence[TagForm] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
+        self._forms = OfiTagForms.of(version)
 
     def find_way(self) -> None:
         """Search for the table of processes."""
         self._processes()
 
-    def _bits(self, bits: int) -> Ch4OfiTag:
-        return self._layout().read(bits)
+    def _bits(self, bits: int) -> TagParts:
+        return self._codec().read(bits)
 
-    def _layout(self) -> TagLayout:
-        return self._form().layout
+    def _codec(self) -> TagCodec:
+        return self._form().codec
 
     @cached_per_sweep
-    def _form(self) -> TagForm:
-        """Return which bits of tags are what, by the first receive, message or send that tells.
-
-        A receive tells it whatever the release; the others leave several forms, of which the release has one.
+    def _form(self) -> OfiTagForm:
+        """Return which bits of tags are what.
 
         Raises:
             NoInformation: nothing tells, and the release is none that is known.
         """
-        if len(self._forms) == 1:
-            return self._forms[0]
-        left: Sequence[TagForm] = self._forms
-        for endpoint in self._endpoints:
-            posted = list(endpoint.posted())
-            for form in self._forms:
-                if any(_is_receive(each, form) for each in posted):
-                    return form
-            left = [form for form in left if any(_is_answer(each, form.layout) for each in posted)] or left
-            with suppress(MqsError):
-                for data in chain((each.data for each in endpoint.arrived()), (each.data for each in endpoint.sends())):
-                    left = [form for form in left if bool(form.layout.rank) == (data is None)] or left
-                    break
-        own = [form for form in left if form in self._own_forms]
-        if own or len(left) == 1:
-            return (own or left)[0]
-        raise NoInformation(
-            f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
-            "use a release of MPICH that libmqs knows, or look again",
-        )
+        found = self._forms.choose((each.posted(), _beside(each)) for each in self._endpoints)
+        if found is None:
+            raise NoInformation(
+                f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
+                "use a release of MPICH that libmqs knows, or look again",
+            )
+        return found
 
     def _context(self, bits: int) -> int:
-        return contexts.communicator_of(self._bits(bits).context_id)
+        return contexts.communicator_of(self._bits(bits).context)
 
     # ------------------------------------------------------------ reading
 
@@ -235,12 +162,12 @@ class Ch4Ofi(Netmod):
                 refusal = error
             for each in endpoint.posted():
                 request, form = each.context - self._base, self._form()
-                if _is_answer(each, form.layout):
+                if form.is_answer(each):
                     request = self._memory.pointer(each.context + SYNCHRONOUS_SEND)
                     known = outgoing.pop(request, None)
                     sent[self._context(each.tag)].append(Ch4OfiSend(request, place, each.tag, each.source, True, known))
-                elif not form.layout.read(each.tag).protocol:
-                    if not _is_receive(each, form):
+                elif not form.codec.read(each.tag).protocol:
+                    if not form.is_receive(each.ignore):
                         raise BrokenStructureError(f"libfabric has a receive that ignores {each.ignore:#x} of a tag")
                     posted[self._context(each.tag)].append((place, each))
                 seen.add(request)
@@ -287,7 +214,7 @@ class Ch4Ofi(Netmod):
         Raises:
             BrokenStructureError: it brings it where others don't.
         """
-        if not self._layout().rank:
+        if not self._codec().has_rank:
             return message.data
         if message.data is not None:
             raise BrokenStructureError("libfabric has a rank beside a tag, which should be in it")
@@ -299,7 +226,7 @@ class Ch4Ofi(Netmod):
 
     def _asked_source(self, place: int, receive: Posted, entry: MpichEntry) -> int:
         """Return the rank that a receive asks for; INVALID_RANK where it is any, or isn't known."""
-        if not self._layout().rank:
+        if not self._codec().has_rank:
             return self._rank(place, receive.source, entry)
         return INVALID_RANK if self._bits(receive.ignore).rank else self._bits(receive.tag).rank
 
@@ -315,7 +242,7 @@ class Ch4Ofi(Netmod):
             number = phrases.ENDPOINT_NUMBER(each.number) if self._endpoints[place].numbers_receives else None
             yield NetmodReceive(
                 request,
-                asked.context_id,
+                asked.context,
                 Envelope(source, UNKNOWN if any_tag else asked.tag, each.length),
                 any_tag,
                 NOTHING,
@@ -435,7 +362,7 @@ class Ch4Ofi(Netmod):
             has_left = known is None or known.has_left
             yield NetmodSend(
                 self._request(each.request),
-                bits.context_id,
+                bits.context,
                 rank,
                 bits.tag,
                 known.length if known else UNKNOWN,
@@ -485,7 +412,7 @@ class Ch4Ofi(Netmod):
             whole = not bits.protocol & 2 * synchronous
             unordered = several and not self._endpoints[place].orders_sources
             yield NetmodMessage(
-                bits.context_id,
+                bits.context,
                 INVALID_RANK if rank is None else rank,
                 bits.tag,
                 each.length if whole else UNKNOWN,
@@ -511,17 +438,7 @@ class Ch4Ofi(Netmod):
         return None
 
 
-def _is_receive(posted: Posted, form: TagForm) -> bool:
-    """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
-    ignored, whole = form.layout.read(posted.ignore), form.layout.read(ALL_BITS)
-    of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
-    return all(of_parts) and ignored.protocol == form.waits
-
-
-def _is_answer(posted: Posted, layout: TagLayout) -> bool:
-    """Tell whether a receive is MPICH's own, for the answer to a synchronous send."""
-    return not posted.ignore and layout.read(posted.tag).protocol == ANSWER
-
-
-def _low(bits: int, width: int) -> int:
-    return bits & (1 << width) - 1
+def _beside(endpoint: Endpoint) -> Iterator[int | None]:
+    """Yield what messages and sends have beside the tag, as far as they can be read."""
+    with suppress(MqsError):
+        yield from chain((each.data for each in endpoint.arrived()), (each.data for each in endpoint.sends()))

@@ -1,7 +1,6 @@
 """ch4's netmod ucx: what UCX's workers hold of the messages that shared memory doesn't carry, in terms of MPICH.
 
-A tag of UCX's is 16 bits of context id, 16 of the source's rank and 32 of the tag; a receive says by a mask which of
-them count. UCX knows bytes, and no datatypes.
+UCX knows bytes, and no datatypes.
 Source: src/mpid/ch4/netmod/ucx/ucx_impl.h, ucx_recv.h, ucx_send.h, ucx_pre.h, ucx_init.c of 4.0.3 to 5.0.2.
 """
 
@@ -26,9 +25,11 @@ from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
 from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Netmod, NetmodMessage, NetmodReceive, NetmodSend
+from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OLD_UCX, UCX, ucx_codecs
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.tag_codec import TagCodec, TagParts
 
 USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
@@ -41,16 +42,6 @@ MAX_VCIS = 64
 
 NO_CONTEXT = -1
 HANDLE_BITS = 0xFFFFFFFF
-CONTEXT_SHIFT, SOURCE_SHIFT = 48, 32
-FIELD = 0xFFFF
-TAG = 0x3FFFFFFF
-"""Of the lower half: bit 30 tells of errors in collectives, bit 29 before 4.3."""
-
-ERROR_29, ERROR_30 = 0x20000000, 0x40000000
-"""No receive asks for those that tell of errors: to 4.2 both, since 4.3 none, but for any tag it ignores others."""
-
-HAVE_ERROR_29 = {True: ("4.0", "4.1", "4.2"), False: ("4.3", "5.0")}
-"""Whether bit 29 is one of those, by release."""
 
 
 class Ch4UcxContents(NamedTuple):
@@ -113,47 +104,47 @@ class Ch4Ucx(Netmod):
         entries = self._mpi.communicators.read()
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
-    def _tag(self, bits: int) -> int:
-        """Return MPICH's tag in one of UCX's; UNKNOWN where a bit of it may tell of an error instead."""
-        tag = bits & TAG
-        if not tag & ERROR_29 or self._has_error_29() is False:
-            return tag
-        return UNKNOWN if self._has_error_29() is None else tag & ~ERROR_29
+    def _parts(self, bits: int) -> TagParts:
+        """Return what a tag of UCX's carries; no tag of MPI's where a bit of that may tell of an error instead."""
+        if (parts := UCX.read(bits)) == OLD_UCX.read(bits):  # nearly always
+            return parts
+        found, *others = (codec.read(bits) for codec in self._codecs())
+        return found._replace(tag=UNKNOWN) if others else found
 
     @cached_per_sweep
-    def _has_error_29(self) -> bool | None:
-        """Tell whether bit 29 tells of errors, as the mask of any receive says, else the release; None for neither."""
+    def _codecs(self) -> Sequence[TagCodec]:
+        """Return how tags can be read, by any receive or else by the release: two ways where neither tells."""
+        ignored = None
         with suppress(MqsError):
             held = self._held()
             coming = (asked for asked, _ in chain(*held.received.values()))
-            for asked in chain(*held.posted.values(), coming):
-                return bool(asked.ignore & ERROR_30)
-        return next((is_so for is_so, releases in HAVE_ERROR_29.items() if self._version.startswith(releases)), None)
+            ignored = next((each.ignore for each in chain(*held.posted.values(), coming)), None)
+        return ucx_codecs(ignored, self._version)
 
     # ------------------------------------------------------------ receives
 
     def posted(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that wait, in matching order."""
         for each in self._held().posted.get(entry.receives_in, ()):
-            yield self._receive_of(each, NOTHING, each.tag, phrases.WORKER_NUMBER(each.number))
+            yield self._receive_of(each, NOTHING, self._parts(each.tag), phrases.WORKER_NUMBER(each.number))
 
     def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator whose message is under way."""
         for asked, message in self._held().received.get(entry.receives_in, ()):
-            got = Envelope(_source(message.tag), self._tag(message.tag), message.length)
-            yield self._receive_of(asked, got, message.tag, None)
+            parts = self._parts(message.tag)
+            yield self._receive_of(asked, Envelope(parts.rank, parts.tag, message.length), parts, None)
 
-    def _receive_of(self, asked: Posted, got: Envelope, bits: int, progress: str | None) -> NetmodReceive:
-        any_tag = bool(asked.ignore & 1)
-        source = INVALID_RANK if _source(asked.ignore) == FIELD else _source(asked.tag)
+    def _receive_of(self, asked: Posted, got: Envelope, of: TagParts, progress: str | None) -> NetmodReceive:
+        parts, any_tag = self._parts(asked.tag), UCX.is_any_tag(asked.ignore)
+        source = INVALID_RANK if UCX.is_any_rank(asked.ignore) else parts.rank
         if not (asked.context or self._have_contexts):
             raise LayoutError("the layouts of UCX don't tell where a receive has MPICH's request")
         request = self._request(asked.context)
         given = None if request is None else self._packed(request, asked.buffer, asked.length)
         return NetmodReceive(
             request,
-            bits >> CONTEXT_SHIFT,
-            Envelope(source, UNKNOWN if any_tag else self._tag(asked.tag), asked.length),
+            of.context,
+            Envelope(source, UNKNOWN if any_tag else parts.tag, asked.length),
             any_tag,
             got,
             given.buffer if given else asked.buffer,
@@ -191,7 +182,7 @@ class Ch4Ucx(Netmod):
         for address, sent in self._held().sent.get(entry.sends_in, ()):
             world = self._processes().get(sent.destination, INVALID_RANK)
             is_to_peer = world == INVALID_RANK or world in peers
-            if is_to_peer and (sent.tag is None or _source(sent.tag) == entry.view.rank):
+            if is_to_peer and (sent.tag is None or UCX.read(sent.tag).rank == entry.view.rank):
                 yield self._send_of(self._request(address), sent, world, peers)
 
     def lost_sends(self) -> NoInformation | None:
@@ -201,11 +192,12 @@ class Ch4Ucx(Netmod):
     def _send_of(
         self, request: views.MpirRequest | None, sent: UcxSent, world: int, peers: Sequence[int]
     ) -> NetmodSend:
+        parts = TagParts(0, INVALID_RANK, UNKNOWN, 0) if sent.tag is None else self._parts(sent.tag)
         return NetmodSend(
             request,
-            (sent.tag or 0) >> CONTEXT_SHIFT,
+            parts.context,
             INVALID_RANK if world == INVALID_RANK else peers.index(world),
-            UNKNOWN if sent.tag is None else self._tag(sent.tag),
+            parts.tag,
             sent.length,
             sent.buffer,
             sent.synchronous,
@@ -249,10 +241,11 @@ class Ch4Ucx(Netmod):
         return {number: [self._message_of(each) for each in messages] for number, messages in found.items()}, broken
 
     def _message_of(self, each: Arrived) -> NetmodMessage:
+        parts = self._parts(each.tag)
         return NetmodMessage(
-            each.tag >> CONTEXT_SHIFT,
-            _source(each.tag),
-            self._tag(each.tag),
+            parts.context,
+            parts.rank,
+            parts.tag,
             each.length,
             each.address,
             each.here == each.length,
@@ -300,8 +293,4 @@ def _first_worker(mpi: MpichProcessContext) -> int:
 
 
 def _context(bits: int) -> int:
-    return contexts.communicator_of(bits >> CONTEXT_SHIFT)
-
-
-def _source(bits: int) -> int:
-    return bits >> SOURCE_SHIFT & FIELD
+    return contexts.communicator_of(UCX.read(bits).context)
