@@ -494,7 +494,7 @@ def _only_stack(memory: Memory, symbols: Symbols) -> int | None:
 
 
 def _slot(bits: int) -> int:
-    return PML_UCX.read(bits).context
+    return PML_UCX.context.of(bits)
 
 
 def _receive_kind(own: views.OmpiRequest | None, made: StartedPersistent | None, *, has_message: bool) -> str:

@@ -37,7 +37,7 @@ from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
-from mqs_dll.library.mpi.tag_codec import TagCodec, TagParts
+from mqs_dll.library.mpi.tag_codec import TagCodec
 
 SYNCHRONOUS_SEND = 72
 """Bytes from the context of an answer to the send that waits for it (MPIDI_OFI_ssendack_request_t)."""
@@ -116,8 +116,9 @@ class Ch4Ofi(Netmod):
         """Search for the table of processes."""
         self._processes()
 
-    def _bits(self, bits: int) -> TagParts:
-        return self._codec().read(bits)
+    def codecs(self) -> Sequence[TagCodec]:
+        """Return the only one."""
+        return (self._codec(),)
 
     def _codec(self) -> TagCodec:
         return self._form().codec
@@ -138,7 +139,7 @@ class Ch4Ofi(Netmod):
         return found
 
     def _context(self, bits: int) -> int:
-        return contexts.communicator_of(self._bits(bits).context)
+        return contexts.communicator_of(self.parts(bits).context)
 
     # ------------------------------------------------------------ reading
 
@@ -218,7 +219,7 @@ class Ch4Ofi(Netmod):
             return message.data
         if message.data is not None:
             raise BrokenStructureError("libfabric has a rank beside a tag, which should be in it")
-        return self._bits(message.tag).rank
+        return self.parts(message.tag).rank
 
     def _receiver(self, send: Ch4OfiSend, entry: MpichEntry) -> int:
         """Return the rank in a communicator that a send goes to; INVALID_RANK where that isn't known."""
@@ -228,7 +229,7 @@ class Ch4Ofi(Netmod):
         """Return the rank that a receive asks for; INVALID_RANK where it is any, or isn't known."""
         if not self._codec().has_rank:
             return self._rank(place, receive.source, entry)
-        return INVALID_RANK if self._bits(receive.ignore).rank else self._bits(receive.tag).rank
+        return INVALID_RANK if self._codec().is_any_rank(receive.ignore) else self.parts(receive.tag).rank
 
     # ------------------------------------------------------------ receives
 
@@ -236,20 +237,11 @@ class Ch4Ofi(Netmod):
         """Yield the receives of a communicator that wait, in matching order."""
         for place, each in self._held().posted.get(entry.receives_in, ()):
             request = self._request(each.context - self._base)
-            asked, any_tag = self._bits(each.tag), bool(self._bits(each.ignore).tag)  # all of them, or none
             source = self._asked_source(place, each, entry)
             given = None if request is None else self._given(request, each)
             number = phrases.ENDPOINT_NUMBER(each.number) if self._endpoints[place].numbers_receives else None
-            yield NetmodReceive(
-                request,
-                asked.context,
-                Envelope(source, UNKNOWN if any_tag else asked.tag, each.length),
-                any_tag,
-                NOTHING,
-                given.buffer if given else each.buffer,
-                given,
-                (number, NO_SOURCE if source == INVALID_RANK and each.source != ANY else None),
-            )
+            unknown = NO_SOURCE if source == INVALID_RANK and each.source != ANY else None
+            yield self.asking(each, source, request, given, number, unknown)
 
     def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that libfabric has no more among those that wait."""
@@ -267,7 +259,7 @@ class Ch4Ofi(Netmod):
             got, progress = NOTHING, "its message is under way or here"
             if request.address in held.filling:
                 place, message = held.filling[request.address]
-                got = Envelope(self._sender(place, message, entry), self._bits(message.tag).tag, message.length)
+                got = Envelope(self._sender(place, message, entry), self.parts(message.tag).tag, message.length)
                 progress = f"{message.here} of {message.length} bytes are here"
             yield NetmodReceive(
                 request,
@@ -358,13 +350,12 @@ class Ch4Ofi(Netmod):
     def sent(self, entry: MpichEntry) -> Iterator[NetmodSend]:
         """Yield the sends of a communicator that are not done."""
         for each in self._sent()[0].get(entry.view.address, ()):
-            rank, known, bits = self._receiver(each, entry), each.sent, self._bits(each.tag)
+            known = each.sent
             has_left = known is None or known.has_left
             yield NetmodSend(
                 self._request(each.request),
-                bits.context,
-                rank,
-                bits.tag,
+                each.tag,
+                self._receiver(each, entry),
                 known.length if known else UNKNOWN,
                 known.buffer if known and self._is_in_place(each.request) else 0,
                 each.waits_for_match,
@@ -399,7 +390,7 @@ class Ch4Ofi(Netmod):
         try:
             for place, endpoint in enumerate(self._endpoints):
                 for each in endpoint.arrived():
-                    if not each.claimed and not self._bits(each.tag).protocol & ~self._form().waits:
+                    if not each.claimed and not self.parts(each.tag).protocol & ~self._form().of_sends:
                         found[self._context(each.tag)].append((place, each))
         except MqsError as error:
             broken = error
@@ -408,21 +399,14 @@ class Ch4Ofi(Netmod):
     def _messages(self, found: Sequence[tuple[int, Arrived]]) -> Iterator[NetmodMessage]:
         several = len({(place, each.source, each.data) for place, each in found}) > 1
         for place, each in found:
-            bits, rank, synchronous = self._bits(each.tag), self._sender_of(each), self._form().synchronous
-            whole = not bits.protocol & 2 * synchronous
-            unordered = several and not self._endpoints[place].orders_sources
+            rank, protocol, form = self._sender_of(each), self.parts(each.tag).protocol, self._form()
             yield NetmodMessage(
-                bits.context,
-                INVALID_RANK if rank is None else rank,
-                bits.tag,
-                each.length if whole else UNKNOWN,
-                each.address,
-                whole and each.here == each.length,
-                bool(bits.protocol & synchronous),
-                (
-                    each.how() if whole else "a part of it is here; its length is not known",
-                    NO_ORDER_OF_SENDERS if unordered else None,
+                each._replace(
+                    synchronous=bool(protocol & form.synchronous),
+                    length=UNKNOWN if protocol & form.in_parts else each.length,
                 ),
+                INVALID_RANK if rank is None else rank,
+                NO_ORDER_OF_SENDERS if several and not self._endpoints[place].orders_sources else None,
             )
 
     def unlisted(self, entry: MpichEntry) -> NoInformation | None:

@@ -58,18 +58,23 @@ class OfiTagForm(NamedTuple):
 
     codec: TagCodec
     synchronous: int
-    """Of the protocol's bits: the sender waits for an answer. The next one tells of a message in several parts."""
+    """Of the protocol's bits: the sender waits for an answer."""
 
     @property
-    def waits(self) -> int:
+    def in_parts(self) -> int:
+        """Of the protocol's bits: the message comes in several parts."""
+        return 2 * self.synchronous
+
+    @property
+    def of_sends(self) -> int:
         """Both: what a receive of the program's ignores of the protocol, which tells one form from all others."""
-        return 3 * self.synchronous
+        return self.synchronous | self.in_parts
 
     def is_receive(self, ignore: int) -> bool:
         """Tell whether a receive ignores what the program's do: all or nothing of each part of a tag."""
         ignored, whole = self.codec.read(ignore), self.codec.read(ALL_BITS)
         of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context
-        return all(of_parts) and ignored.protocol == self.waits
+        return all(of_parts) and ignored.protocol == self.of_sends
 
     def is_answer(self, posted: Posted) -> bool:
         """Tell whether a receive is MPICH's own, for the answer to a synchronous send: that has the receiver's rank."""

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from mqs_dll.contract import phrases
-from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
+from mqs_dll.contract.abi import INVALID_RANK, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
 from mqs_dll.library.fabric import Arrived, Posted
 from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
@@ -104,15 +104,13 @@ class Ch4Ucx(Netmod):
         entries = self._mpi.communicators.read()
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
-    def _parts(self, bits: int) -> TagParts:
-        """Return what a tag of UCX's carries; no tag of MPI's where a bit of that may tell of an error instead."""
-        if (parts := UCX.read(bits)) == OLD_UCX.read(bits):  # nearly always
-            return parts
-        found, *others = (codec.read(bits) for codec in self._codecs())
-        return found._replace(tag=UNKNOWN) if others else found
+    def parts(self, bits: int) -> TagParts:
+        """Return what a tag of UCX's carries; nearly always its form doesn't matter."""
+        depends_on_form = UCX.tag.of(bits) >> OLD_UCX.tag.width
+        return super().parts(bits) if depends_on_form else UCX.read(bits)
 
     @cached_per_sweep
-    def _codecs(self) -> Sequence[TagCodec]:
+    def codecs(self) -> Sequence[TagCodec]:
         """Return how tags can be read, by any receive or else by the release: two ways where neither tells."""
         ignored = None
         with suppress(MqsError):
@@ -126,31 +124,21 @@ class Ch4Ucx(Netmod):
     def posted(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that wait, in matching order."""
         for each in self._held().posted.get(entry.receives_in, ()):
-            yield self._receive_of(each, NOTHING, self._parts(each.tag), phrases.WORKER_NUMBER(each.number))
+            yield self._receive_of(each, NOTHING, phrases.WORKER_NUMBER(each.number))
 
     def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator whose message is under way."""
         for asked, message in self._held().received.get(entry.receives_in, ()):
-            parts = self._parts(message.tag)
-            yield self._receive_of(asked, Envelope(parts.rank, parts.tag, message.length), parts, None)
+            parts = self.parts(message.tag)
+            yield self._receive_of(asked, Envelope(parts.rank, parts.tag, message.length), None)
 
-    def _receive_of(self, asked: Posted, got: Envelope, of: TagParts, progress: str | None) -> NetmodReceive:
-        parts, any_tag = self._parts(asked.tag), UCX.is_any_tag(asked.ignore)
-        source = INVALID_RANK if UCX.is_any_rank(asked.ignore) else parts.rank
+    def _receive_of(self, asked: Posted, got: Envelope, progress: str | None) -> NetmodReceive:
+        source = INVALID_RANK if UCX.is_any_rank(asked.ignore) else UCX.rank.of(asked.tag)
         if not (asked.context or self._have_contexts):
             raise LayoutError("the layouts of UCX don't tell where a receive has MPICH's request")
         request = self._request(asked.context)
         given = None if request is None else self._packed(request, asked.buffer, asked.length)
-        return NetmodReceive(
-            request,
-            of.context,
-            Envelope(source, UNKNOWN if any_tag else parts.tag, asked.length),
-            any_tag,
-            got,
-            given.buffer if given else asked.buffer,
-            given,
-            (progress,),
-        )
+        return self.asking(asked, source, request, given, progress, got=got)
 
     def _packed(self, request: views.MpirRequest, buffer: int, length: int) -> Arguments | None:
         """Return the program's arguments of a receive for which MPICH gave UCX a buffer of its own; None without one.
@@ -182,7 +170,7 @@ class Ch4Ucx(Netmod):
         for address, sent in self._held().sent.get(entry.sends_in, ()):
             world = self._processes().get(sent.destination, INVALID_RANK)
             is_to_peer = world == INVALID_RANK or world in peers
-            if is_to_peer and (sent.tag is None or UCX.read(sent.tag).rank == entry.view.rank):
+            if is_to_peer and (sent.tag is None or UCX.rank.of(sent.tag) == entry.view.rank):
                 yield self._send_of(self._request(address), sent, world, peers)
 
     def lost_sends(self) -> NoInformation | None:
@@ -192,12 +180,10 @@ class Ch4Ucx(Netmod):
     def _send_of(
         self, request: views.MpirRequest | None, sent: UcxSent, world: int, peers: Sequence[int]
     ) -> NetmodSend:
-        parts = TagParts(0, INVALID_RANK, UNKNOWN, 0) if sent.tag is None else self._parts(sent.tag)
         return NetmodSend(
             request,
-            parts.context,
+            sent.tag,
             INVALID_RANK if world == INVALID_RANK else peers.index(world),
-            parts.tag,
             sent.length,
             sent.buffer,
             sent.synchronous,
@@ -238,20 +224,11 @@ class Ch4Ucx(Netmod):
     def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
         found, broken = arrivals((matching for _, matching, _ in self._workers), _context)
-        return {number: [self._message_of(each) for each in messages] for number, messages in found.items()}, broken
-
-    def _message_of(self, each: Arrived) -> NetmodMessage:
-        parts = self._parts(each.tag)
-        return NetmodMessage(
-            parts.context,
-            parts.rank,
-            parts.tag,
-            each.length,
-            each.address,
-            each.here == each.length,
-            each.synchronous,
-            (each.how(),),
-        )
+        with_ranks = {
+            number: [NetmodMessage(each, UCX.rank.of(each.tag)) for each in messages]
+            for number, messages in found.items()
+        }
+        return with_ranks, broken
 
 
 def find(mpi: MpichProcessContext) -> list[UcxWorker]:
@@ -293,4 +270,4 @@ def _first_worker(mpi: MpichProcessContext) -> int:
 
 
 def _context(bits: int) -> int:
-    return contexts.communicator_of(UCX.read(bits).context)
+    return contexts.communicator_of(UCX.context.of(bits))

@@ -80,7 +80,7 @@ class IntelOfi(ofi.Ch4Ofi):
         return False
 
     def _receiver(self, send: ofi.Ch4OfiSend, entry: MpichEntry) -> int:
-        return self._bits(send.tag).rank if send.waits_for_match else INVALID_RANK
+        return self.parts(send.tag).rank if send.waits_for_match else INVALID_RANK
 
 
 def find(mpi: MpichProcessContext) -> IntelOfi | None:
