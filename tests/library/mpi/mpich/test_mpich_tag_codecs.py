@@ -155,3 +155,20 @@ def test_a_release_has_its_own_forms_first() -> None:
         forms = OfiTagForms.of(f"{release}.1")
         assert tuple(forms.every[: len(own)]) == own
         assert set(forms.every) == {EARLY, LATE, OLD_RXM, RXM}
+
+
+@pytest.mark.parametrize(
+    ("form", "ignore"),
+    [
+        (LATE, 0xC0000000000000 | 1 << 31),
+        (LATE, 0xC0000000000000 | 0xFF),
+        (RXM, 0x6000000000000000 | 1 << 42),
+        (RXM, 0x6000000000000000 | 1 << 19),
+        (LATE, 0),
+        (LATE, 0x40000000000000),
+    ],
+    ids=["a context", "a part of a tag", "a context over rxm", "a part of a rank", "no protocol", "half of it"],
+)
+def test_what_ignores_anything_else_is_no_receive_of_the_programs(form: OfiTagForm, ignore: int) -> None:
+    """It ignores a rank and a tag whole or not at all, never a communicator, and always which kind of send it is."""
+    assert not form.is_receive(ignore)
