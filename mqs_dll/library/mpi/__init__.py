@@ -4,6 +4,7 @@
 - ``communicators``: a communicator as all MPIs have it
 - ``transport``: what moves an MPI's messages, as a walker sees it: Open MPI's pml, MPICH's device
 - ``envelopes``: operations, from what is asked for and what has come, with their lines of text
+- ``tag_codec``: what the bits of a fabric's tag carry; each MPI's ``tag_codecs`` has its own
 - ``elf``: a library's image in memory: where it begins, its segments, which build it is
 - ``stack``: the stack of a process's first thread
 - ``openmpi``: Open MPI

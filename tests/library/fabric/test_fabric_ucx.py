@@ -35,7 +35,8 @@ from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker, find_worker
 from mqs_dll.library.layouts.profiles import SCHEMA
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import WORD, Memory
-from mqs_dll.library.mpi.openmpi.ucx import SLOT_BITS, SOURCE, find_own_worker
+from mqs_dll.library.mpi.openmpi.tag_codecs import PML_UCX
+from mqs_dll.library.mpi.openmpi.ucx import find_own_worker
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 from mqs_dll.verdict.join import Joined
 from mqs_dll.verdict.pending import Standing
@@ -129,7 +130,7 @@ def test_what_contradicts_itself_is_not_believed(target: Tampered, broken: Broke
     matching = views.TagMatch.bind(layouts)
     first_message = memory.pointer(worker.matching + matching.offsets["first"])
     address = {
-        views.UcpRequest: next(each for each in UcxMatching(worker).posted() if each.mask != ALL_BITS).address,
+        views.UcpRequest: next(each for each in UcxMatching(worker).posted() if each.ignore).address,
         views.TagMatch: worker.matching + (2 * WORD if broken.member == "wildcard" else 0),
         views.Descriptor: first_message - (layouts.offset("ucp_recv_desc", "tag_list") or 0),
         views.UcsMpool: worker.pool,
@@ -336,9 +337,10 @@ def test_what_is_left_on_the_stack_is_no_send(target: Tampered, changes: dict[st
     assert send.tag is not None
     request = memory.pointer(end) // 16 * 16 - 0x10000
     target.overlay[request] = bytes(first.worker.request_size)
-    values = {"id": request, "ep": send.endpoint, "func": first.worker.function, "flags": OLD_SEND, **changes}
+    values = {"id": request, "ep": send.destination, "func": first.worker.function, "flags": OLD_SEND, **changes}
     target.write(level, values.pop("level", 0), 4)
-    values["tag"] = send.tag & ~SOURCE | values.pop("source", 0) << SLOT_BITS
+    own_rank = PML_UCX.read(send.tag).rank
+    values["tag"] = send.tag - (own_rank - values.pop("source", 0) << PML_UCX.rank.first)
     for name, value in values.items():
         first._replace(address=request).write(name, value)
     after = look(target)

@@ -7,88 +7,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from mqs_dll.contract.errors import BrokenStructureError
+from mqs_dll.library.fabric import Arrived, Posted, Received, Sent
 from mqs_dll.library.layouts.selection import Identity
 
-ANY = (1 << 64) - 1
-"""The source of a receive from anybody, or of a message of which the provider doesn't keep it (FI_ADDR_UNSPEC)."""
 
-
-class OfiPosted(NamedTuple):
-    """A receive that waits for a message."""
-
-    address: int
-    """Of the provider's entry."""
-    tag: int
-    ignore: int
-    """The bits of the tag that don't count."""
-    source: int
-    """The address of the sender in the table, ANY from anybody."""
-    number: int
-    """In the order of posting, over all sources; where the provider counts none, the place in its queue."""
-    buffer: int
-    """Of its first piece; a copy's where the MPI receives data in pieces."""
-    length: int
-    """Bytes of all pieces."""
-    in_pieces: bool
-    context: int
-    """The MPI's own: the address of the struct fi_context in its request."""
-
-
-class OfiArrived(NamedTuple):
-    """A message that no receive has matched."""
-
-    tag: int
-    source: int
-    """The address of the sender in the table, ANY where the provider doesn't keep it."""
-    data: int | None
-    """What the sender gave with it beside the tag (both MPIs: its rank in the communicator); None for nothing."""
-    length: int
-    """Bytes of the whole message."""
-    here: int
-    """Bytes of it that have come, as far as that is known."""
-    address: int
-    """Of those bytes, 0 where none is here or where isn't known."""
-    claimed: bool
-    """A matched probe (FI_CLAIM) holds it: no receive will find it."""
-    rendezvous: bool
-    """Its data are still with the sender, who waits for the match."""
-
-    def how(self) -> str:
-        """Return how much of it is here, in words."""
-        if self.rendezvous:
-            return f"rendezvous: its {self.length} bytes are with the sender"
-        return f"eager: {'all' if self.here == self.length else 'a part'} of it is here"
-
-
-class Filling(NamedTuple):
-    """A receive that has got its message and is no longer among those that wait: the provider fills it just now."""
-
-    context: int
-    """As in OfiPosted."""
-    message: OfiArrived
-
-
-class OfiSent(NamedTuple):
+@dataclass(frozen=True)
+class OfiSent(Sent):
     """A send that the provider is not done with."""
 
-    address: int
-    """Of the provider's entry."""
     tag: int
-    destination: int
-    """The address of the receiver in the table, ANY where that isn't known."""
+    """Libfabric never loses it."""
     data: int | None
-    """As in OfiArrived: the sender's rank in the communicator."""
-    length: int
-    buffer: int
-    """Of the program or of a copy, 0 where it isn't kept."""
+    """As in Arrived: the sender's rank in the communicator."""
     context: int
-    """The MPI's own, as in OfiPosted; 0 for none."""
-    waits_for_ack: bool
-    """All of it has left; the receiver has not said that it has come (which is no match)."""
+    """As in Posted; 0 for none."""
 
 
 class Endpoint(ABC):
@@ -113,7 +50,7 @@ class Endpoint(ABC):
     """Whether receives have numbers that count all that were ever posted; else a number is the place in a queue."""
 
     @abstractmethod
-    def posted(self) -> list[OfiPosted]:
+    def posted(self) -> list[Posted]:
         """Return the receives with a tag that wait, in the order of posting, which is that of matching.
 
         Raises:
@@ -122,14 +59,14 @@ class Endpoint(ABC):
         """
 
     @abstractmethod
-    def arrived(self) -> Iterator[OfiArrived]:
+    def arrived(self) -> Iterator[Arrived]:
         """Yield the messages with a tag that no receive has matched, in the order that ``orders_sources`` tells.
 
         Raises:
             BrokenStructureError: after those that could be reached.
         """
 
-    def filling(self) -> Sequence[Filling]:
+    def filling(self) -> Sequence[Received]:
         """Return the receives whose message comes in just now, where the provider keeps them apart from the others.
 
         Raises:
@@ -163,7 +100,7 @@ class Endpoint(ABC):
         """
 
 
-def check_order(receives: list[OfiPosted], following: int) -> list[OfiPosted]:
+def check_order(receives: list[Posted], following: int) -> list[Posted]:
     """Return receives of several queues in the order of posting.
 
     Args:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
+from mqs_dll.library.fabric import ANY, Arrived, Posted
 from mqs_dll.library.fabric.ofi import lists, views
 from mqs_dll.library.fabric.ofi.buffers import Buffers
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.srx import REMOTE_CQ_DATA, SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
@@ -71,8 +72,8 @@ class RxmSendPool:
             send = self._send.at(self._memory, address)
             if send.op == TAGGED_MESSAGE:
                 data = send.data if send.flags & REMOTE_CQ_DATA else None
-                values = address, send.tag, ANY, data, send.size, 0, send.context
-                found.setdefault(send.context, OfiSent(*values, waits_for_ack=False))
+                sent = OfiSent(address, send.tag, ANY, send.size, 0, False, data, send.context)
+                found.setdefault(send.context, sent)
         return list(found.values())
 
 
@@ -133,32 +134,31 @@ class OldRxm(Endpoint):
         if not all(lists.is_dlist(memory, self._queue + each) for each in (queue.recv_list, queue.unexp_msg_list)):
             raise LayoutError("its lists have no heads where they should")
 
-    def posted(self) -> list[OfiPosted]:
+    def posted(self) -> list[Posted]:
         """Return the receives that wait, as they stand in their list: in the order of posting."""
         memory = self._memory
         queue = self._queue_of.at(memory, self._queue)
-        found: list[OfiPosted] = []
+        found: list[Posted] = []
         for address in lists.dlist(memory, self._queue + queue.recv_list, "rxm's list of receives"):
             entry = self._entry.at(memory, address)
             if entry.recv_queue != self._queue or entry.pieces > MAX_PIECES:
                 raise BrokenStructureError(f"there is no receive of rxm's at {address:#x}")
             words = memory.pointers(address + entry.iov, 2 * entry.pieces)
             found.append(
-                OfiPosted(
+                Posted(
                     address,
                     entry.tag,
                     entry.ignore,
-                    entry.addr,
                     len(found),
                     words[0] if words else 0,
                     sum(words[1::2]),
-                    entry.pieces > 1,
                     entry.context,
+                    entry.addr,
                 )
             )
         return found
 
-    def arrived(self) -> Iterator[OfiArrived]:
+    def arrived(self) -> Iterator[Arrived]:
         """Yield the messages as they came; of one that comes in several packets the first stands for it."""
         memory = self._memory
         queue = self._queue_of.at(memory, self._queue)
@@ -170,15 +170,14 @@ class OldRxm(Endpoint):
             if message.kind == SEGMENT and message.segment:
                 continue
             here = message.size if message.kind == EAGER else 0
-            yield OfiArrived(
+            yield Arrived(
                 message.tag,
-                message.addr,
-                message.data if message.flags & REMOTE_CQ_DATA else None,
                 message.size,
                 here,
                 message.payload if here else 0,
-                claimed=False,
                 rendezvous=message.kind == RENDEZVOUS,
+                source=message.addr,
+                data=message.data if message.flags & REMOTE_CQ_DATA else None,
             )
 
     def sends(self) -> list[OfiSent]:

@@ -7,10 +7,12 @@ Source: prov/shm/src/smr.h, prov/util/src/util_shm.h, util_buf.c, include/ofi_me
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from mqs_dll.library.fabric import ANY
 from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.fabric.ofi.buffers import Buffers, free_links
-from mqs_dll.library.fabric.ofi.endpoint import ANY, OfiSent
+from mqs_dll.library.fabric.ofi.endpoint import OfiSent
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.srx import SharedReceives
 from mqs_dll.library.layouts.layout import Layouts
@@ -76,7 +78,7 @@ class Shm(SharedReceives):
                 buffer, _ = self._memory.pointers(entry.address + entry.iov, 2)
                 sent = self._sent(entry.address, entry.address, buffer, entry.context)
                 if sent is not None:
-                    yield sent._replace(destination=entry.peer_id)
+                    yield replace(sent, destination=entry.peer_id)
 
     def _of_pool(self, address: int) -> Iterator[OfiSent]:
         for element in self._buffers.used(address, WHAT):
@@ -85,7 +87,7 @@ class Shm(SharedReceives):
                 buffer, _ = self._memory.pointers(element + record.iov, 2)
                 sent = self._sent(element, record.cmd, buffer, record.comp_ctx)
                 if sent is not None:
-                    yield sent._replace(destination=self._receiver.at(self._memory, record.cmd).tx_id)
+                    yield replace(sent, destination=self._receiver.at(self._memory, record.cmd).tx_id)
 
     def _sent(self, address: int, command_address: int, buffer: int, context: int) -> OfiSent | None:
         """Return what a command sends, None for what has no tag."""
@@ -93,4 +95,4 @@ class Shm(SharedReceives):
         if command.op != TAGGED:
             return None
         data = command.data if command.flags & HAS_DATA else None
-        return OfiSent(address, command.tag, ANY, data, command.size, buffer, context, waits_for_ack=False)
+        return OfiSent(address, command.tag, ANY, command.size, buffer, False, data, context)

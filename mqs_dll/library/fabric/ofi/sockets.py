@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
+from mqs_dll.library.fabric import Arrived, Posted
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
@@ -76,25 +77,24 @@ class Sockets(Endpoint):
 
     # ------------------------------------------------------------ receives
 
-    def posted(self) -> list[OfiPosted]:
+    def posted(self) -> list[Posted]:
         """Return the receives that wait, as they stand in their list: in the order of posting."""
         rx = self._receives.at(self._memory, self._context)
-        found: list[OfiPosted] = []
+        found: list[Posted] = []
         for link in lists.dlist(self._memory, self._context + rx.rx_entry_list, "sockets' list of receives"):
             entry = self._checked(link - self._link, buffered=False)
             if entry.is_tagged and not entry.is_busy:
                 words = self._memory.pointers(entry.address + entry.iov, PIECE_WORDS * entry.pieces)
                 found.append(
-                    OfiPosted(
+                    Posted(
                         entry.address,
                         entry.tag,
                         entry.ignore,
-                        entry.addr,
                         len(found),
                         words[0] if words else 0,
                         entry.total_len,
-                        entry.pieces > 1,
                         entry.context,
+                        entry.addr,
                     )
                 )
         return found
@@ -110,22 +110,22 @@ class Sockets(Endpoint):
 
     # ------------------------------------------------------------ messages
 
-    def arrived(self) -> Iterator[OfiArrived]:
+    def arrived(self) -> Iterator[Arrived]:
         """Yield the messages as they came."""
         rx = self._receives.at(self._memory, self._context)
         for link in lists.dlist(self._memory, self._context + rx.rx_buffered_list, "sockets' list of messages"):
             entry = self._checked(link - self._link, buffered=True)
             if entry.is_tagged:
                 here = entry.total_len if entry.is_complete else entry.used
-                yield OfiArrived(
+                yield Arrived(
                     entry.tag,
-                    entry.addr,
-                    entry.data if entry.flags & REMOTE_CQ_DATA else None,
                     entry.total_len,
                     here,
                     self._memory.pointer(entry.address + entry.iov) if here else 0,
-                    claimed=bool(entry.is_claimed),
                     rendezvous=False,
+                    source=entry.addr,
+                    data=entry.data if entry.flags & REMOTE_CQ_DATA else None,
+                    claimed=bool(entry.is_claimed),
                 )
 
     # ------------------------------------------------------------ sends
@@ -141,8 +141,8 @@ class Sockets(Endpoint):
                 on_way = not send.is_complete and send.done_len < send.total_len
                 if send.op == TAGGED_SEND and on_way and not send.flags & INJECT:
                     data = send.data if send.flags & REMOTE_CQ_DATA else None
-                    values = send.tag, send.addr, data, send.length, send.buffer, send.context
-                    found.append(OfiSent(send.address, *values, waits_for_ack=False))
+                    place = send.address, send.tag, send.addr, send.length, send.buffer
+                    found.append(OfiSent(*place, has_left=False, data=data, context=send.context))
         return sorted(found, key=lambda each: each.destination)
 
     def _send_contexts(self) -> Sequence[int]:

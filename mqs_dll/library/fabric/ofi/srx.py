@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
+from mqs_dll.library.fabric import ANY, Arrived, Posted
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent, check_order
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent, check_order
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 
@@ -68,7 +69,7 @@ class SharedReceives(Endpoint):
     def _srx(self) -> views.UtilSrx:
         return self._receives.at(self._memory, self._srx_of.at(self._memory, self._endpoint).srx)
 
-    def posted(self) -> list[OfiPosted]:
+    def posted(self) -> list[Posted]:
         """Return the receives that wait by their numbers."""
         memory = self._memory
         srx = self._srx()
@@ -79,24 +80,23 @@ class SharedReceives(Endpoint):
                 found.append(self._posted(link, source))
         return check_order(found, srx.rx_seq_no)
 
-    def _posted(self, address: int, source: int) -> OfiPosted:
+    def _posted(self, address: int, source: int) -> Posted:
         entry = self._entry.at(self._memory, address)
         if (source not in (ANY, entry.addr)) or entry.count > MAX_PIECES:
             raise BrokenStructureError(f"there is no receive of {self.provider}'s at {address:#x}")
         words = self._memory.pointers(entry.iov, 2 * entry.count)
-        return OfiPosted(
+        return Posted(
             address,
             entry.tag,
             entry.ignore,
-            source,
             entry.seq_no,
             words[0] if words else 0,
             sum(words[1::2]),
-            entry.count > 1,
             entry.context,
+            source,
         )
 
-    def arrived(self) -> Iterator[OfiArrived]:
+    def arrived(self) -> Iterator[Arrived]:
         """Yield the messages of one peer after the other, first those of the one whose first message came first.
 
         So a receive from anybody finds them. Before them come those whose sender isn't known.
@@ -121,20 +121,19 @@ class SharedReceives(Endpoint):
         if reached != len(peers):
             raise BrokenStructureError(f"{what} has {reached} of {len(peers)}")
 
-    def _arrived(self, address: int, source: int) -> OfiArrived:
+    def _arrived(self, address: int, source: int) -> Arrived:
         entry = self._entry.at(self._memory, address)
         if entry.addr != source:
             raise BrokenStructureError(f"there is no message of {self.provider}'s at {address:#x}")
-        here, data = self._payload(entry)
-        return OfiArrived(
+        here, payload = self._payload(entry)
+        return Arrived(
             entry.tag,
-            source,
-            entry.cq_data if entry.flags & REMOTE_CQ_DATA else None,
             entry.msg_size,
             here,
-            data,
-            claimed=False,
+            payload,
             rendezvous=False,
+            source=source,
+            data=entry.cq_data if entry.flags & REMOTE_CQ_DATA else None,
         )
 
     def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:

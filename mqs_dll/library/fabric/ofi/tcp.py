@@ -12,8 +12,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
+from mqs_dll.library.fabric import ANY, Arrived, Posted, Received
 from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, Filling, OfiArrived, OfiPosted, OfiSent, check_order
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent, check_order
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import bounded, cached_per_sweep
@@ -89,7 +90,7 @@ class Tcp(Endpoint):
 
     # ------------------------------------------------------------ receives
 
-    def posted(self) -> list[OfiPosted]:
+    def posted(self) -> list[Posted]:
         """Return the receives that wait by their numbers."""
         memory = self._memory
         srx = self._srx()
@@ -102,24 +103,23 @@ class Tcp(Endpoint):
     def _srx(self) -> views.TcpReceives:
         return self._receives.at(self._memory, self._rdm.at(self._memory, self._endpoint).srx)
 
-    def _posted(self, address: int, source: int) -> OfiPosted:
+    def _posted(self, address: int, source: int) -> Posted:
         entry = self._entry.at(self._memory, address)
         if entry.src_addr != source or entry.iov_cnt > MAX_PIECES:
             raise BrokenStructureError(f"there is no receive of tcp's at {address:#x}")
         words = self._memory.pointers(address + entry.iov, 2 * entry.iov_cnt)
-        return OfiPosted(
+        return Posted(
             address,
             entry.tag,
             entry.ignore,
-            source,
             entry.tag_seq_no,
             entry.user_buf if words else 0,
             sum(words[1::2]),
-            entry.iov_cnt > 1,
             entry.context,
+            source,
         )
 
-    def filling(self) -> list[Filling]:
+    def filling(self) -> list[Received]:
         """Return the receives that a connection fills with a message just now."""
         found = []
         for _, connection in self._connections():
@@ -127,13 +127,13 @@ class Tcp(Endpoint):
                 entry, header = self._whole(connection.rx_entry)
                 if header.op == TAGGED and not entry.ctrl_flags & (SAVED | INTERNAL):
                     message = self._message(header, entry.src_addr)
-                    left = connection.rx_data_left
-                    found.append(Filling(entry.context, message._replace(here=max(0, message.length - left))))
+                    here = max(0, message.length - connection.rx_data_left)
+                    found.append(Received(entry.address, entry.context, message._replace(here=here)))
         return found
 
     # ------------------------------------------------------------ messages
 
-    def arrived(self) -> Iterator[OfiArrived]:
+    def arrived(self) -> Iterator[Arrived]:
         """Yield the messages of one peer after the other, first those of the one whose first message came first.
 
         So a receive from anybody finds them. At the end come those that wait in their connections.
@@ -176,7 +176,7 @@ class Tcp(Endpoint):
             raise BrokenStructureError(f"{what} has {len(ring) - len(heads)} of {len(saved)}")
         return ring[heads[0] + 1 :] + ring[: heads[0]]
 
-    def _saved(self, address: int, source: int) -> OfiArrived:
+    def _saved(self, address: int, source: int) -> Arrived:
         entry, header = self._whole(address)
         message = self._message(header, source)
         if entry.src_addr != source or entry.tag != message.tag or not entry.ctrl_flags & SAVED:
@@ -196,7 +196,7 @@ class Tcp(Endpoint):
         return entry, self._header.at(self._memory, address + entry.hdr)
 
     @staticmethod
-    def _message(header: views.TcpHeader, source: int) -> OfiArrived:
+    def _message(header: views.TcpHeader, source: int) -> Arrived:
         """Return what the header of a tagged message says.
 
         Raises:
@@ -208,15 +208,14 @@ class Tcp(Endpoint):
         known = header.version == VERSION and header.op in (TAGGED, TAGGED_RENDEZVOUS)
         if not known or header.hdr_size != BASE_BYTES + 8 * len(words) or header.size < header.hdr_size:
             raise BrokenStructureError(f"there is no header of a message of tcp's at {header.address:#x}")
-        return OfiArrived(
+        return Arrived(
             words[has_data],
-            source,
-            words[0] if has_data else None,
             words[-1] if rendezvous else header.size - header.hdr_size,
             here=0,
             address=0,
-            claimed=False,
             rendezvous=rendezvous,
+            source=source,
+            data=words[0] if has_data else None,
         )
 
     def _is_held(self, connection: views.TcpConnection) -> bool:
@@ -254,11 +253,11 @@ class Tcp(Endpoint):
         """Return the sends of each connection: on their way, behind that one, and those whose receiver must answer."""
         found = []
         for destination, connection in self._connections():
-            for address, waits in self._outgoing(connection):
+            for address, has_left in self._outgoing(connection):
                 entry = self._entry.at(self._memory, address)
                 header = self._header.at(self._memory, address + entry.hdr)
                 if not entry.ctrl_flags & INTERNAL and header.op in (TAGGED, TAGGED_RENDEZVOUS):
-                    found.append(self._sent(entry, self._message(header, destination), waits=waits))
+                    found.append(self._sent(entry, self._message(header, destination), has_left=has_left))
         return sorted(found, key=lambda each: each.destination)
 
     def _outgoing(self, connection: views.TcpConnection) -> Iterator[tuple[int, bool]]:
@@ -278,14 +277,14 @@ class Tcp(Endpoint):
             yield link, False
 
     @staticmethod
-    def _sent(entry: views.TcpEntry, message: OfiArrived, *, waits: bool) -> OfiSent:
+    def _sent(entry: views.TcpEntry, message: Arrived, *, has_left: bool) -> OfiSent:
         return OfiSent(
             entry.address,
             message.tag,
             message.source,
-            message.data,
             message.length,
             0 if entry.ctrl_flags & FREE_BUFFER else entry.user_buf,
+            has_left,
+            message.data,
             entry.context,
-            waits,
         )

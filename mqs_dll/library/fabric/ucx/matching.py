@@ -11,10 +11,9 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
-from mqs_dll.contract import phrases
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
+from mqs_dll.library.fabric import Arrived, Posted
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.worker import UcxWorker
 from mqs_dll.library.memory import WORD, bounded
@@ -49,48 +48,6 @@ EAGER_HEADER = 8
 """Bytes of a message before its data, at least: the tag."""
 
 
-class UcxPosted(NamedTuple):
-    """A receive that waits for a message."""
-
-    address: int
-    tag: int
-    mask: int
-    """The bits of the tag that count."""
-    number: int
-    """In the order of posting."""
-    buffer: int
-    length: int
-    freed: bool
-    """The MPI has given the request back: nobody waits for it."""
-    user_data: int | None
-    """The MPI's own, for a request from the pool; None where the layout doesn't tell."""
-
-
-class UcxArrived(NamedTuple):
-    """A message that no receive has matched."""
-
-    tag: int
-    length: int
-    here: int
-    """Bytes of it that have come."""
-    address: int
-    """Of those bytes, 0 where none is here."""
-    synchronous: bool
-    """Whether its sender waits for the match; of a rendezvous that isn't told."""
-    rendezvous: bool
-    request: int
-    """The address of the sender's request; 0 where it doesn't tell, since the sender waits for nothing."""
-
-    def how(self) -> str:
-        """Return how much of it is here, in words."""
-        if self.rendezvous:
-            return phrases.MESSAGE(self.request, "rendezvous with the data at the sender")
-        part = "all" if self.here == self.length else "a part"
-        return (
-            phrases.MESSAGE(self.request, f"{part} of it is here") if self.request else f"eager: {part} of it is here"
-        )
-
-
 class UcxMatching:
     """The tag matching of one worker."""
 
@@ -104,7 +61,7 @@ class UcxMatching:
         self._link = layouts.offset("ucp_request", "recv.queue") or 0
         self._list = layouts.offset("ucp_recv_desc", "tag_list") or 0
 
-    def posted(self) -> list[UcxPosted]:
+    def posted(self) -> list[Posted]:
         """Return the receives that wait, in the order in which a message that fits several finds them.
 
         Raises:
@@ -146,24 +103,15 @@ class UcxMatching:
         for link in bounded(steps(), count + SLACK, "a queue of UCX's receives"):
             yield link - self._link
 
-    def _posted(self, address: int, wild: bool) -> UcxPosted:
+    def _posted(self, address: int, wild: bool) -> Posted:
         request = self._request.at(self._memory, address)
         if request.recv_worker != self._worker.address or not request.flags & RECV_TAG or request.flags & COMPLETED:
             raise BrokenStructureError(f"there is no receive of UCX's at {address:#x}")
         if wild == (request.recv_tag_mask == ALL_BITS):
             raise BrokenStructureError(f"the receive at {address:#x} is in the wrong queue of UCX's")
-        return UcxPosted(
-            address,
-            request.recv_tag,
-            request.recv_tag_mask,
-            request.recv_sn,
-            request.recv_buffer,
-            request.recv_length,
-            bool(request.flags & RELEASED),
-            request.user_data,
-        )
+        return posted_by(request)
 
-    def arrived(self) -> Iterator[UcxArrived]:
+    def arrived(self) -> Iterator[Arrived]:
         """Yield the messages that no receive has matched in the order in which they came.
 
         Raises:
@@ -188,33 +136,47 @@ class UcxMatching:
                 f"UCX's list of unexpected messages is broken after {reached}: {error}"
             ) from error
 
-    def _arrived(self, address: int) -> UcxArrived:
+    def _arrived(self, address: int) -> Arrived:
         found = self._descriptor.at(self._memory, address)
         kind = found.flags & (EAGER | EAGER_ONLY | SYNC | RENDEZVOUS)
         header = address + self._descriptor.offsets["tag"]
         here = found.length - found.payload_offset
-        data = header + found.payload_offset
         if kind == RENDEZVOUS:
-            return UcxArrived(found.tag, found.size, 0, 0, synchronous=False, rendezvous=True, request=found.request)
+            return Arrived(found.tag, found.size, 0, 0, rendezvous=True, request=found.request)
         if found.payload_offset < EAGER_HEADER or here < 0 or not kind or kind & RENDEZVOUS:
             raise BrokenStructureError(f"there is no message of UCX's at {address:#x}")
         length = here if kind & EAGER_ONLY else found.total_len
         if length < here:
             raise BrokenStructureError(f"the message of UCX's at {address:#x} contradicts itself")
+        data = header + found.payload_offset if here else 0
         request = (found.request if kind & EAGER_ONLY else found.size) if kind & SYNC else 0
-        return UcxArrived(found.tag, length, here, data, bool(kind & SYNC), rendezvous=False, request=request)
+        return Arrived(found.tag, length, here, data, rendezvous=False, synchronous=bool(kind & SYNC), request=request)
+
+
+def posted_by(request: views.UcpRequest) -> Posted:
+    """Return what the request of a receive asks for."""
+    return Posted(
+        request.address,
+        request.recv_tag,
+        ALL_BITS & ~request.recv_tag_mask,
+        request.recv_sn,
+        request.recv_buffer,
+        request.recv_length,
+        request.user_data or 0,
+        freed=bool(request.flags & RELEASED),
+    )
 
 
 def arrivals(
     matchings: Iterable[UcxMatching], key: Callable[[int], int]
-) -> tuple[Mapping[int, Sequence[UcxArrived]], MqsError | None]:
+) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
     """Return the messages of some workers in the order in which they came, and why some may be missing.
 
     Args:
         matchings: of each worker.
         key: returns by what to sort a message, given its tag.
     """
-    found: defaultdict[int, list[UcxArrived]] = defaultdict(list)
+    found: defaultdict[int, list[Arrived]] = defaultdict(list)
     try:
         for matching in matchings:
             for message in matching.arrived():

@@ -6,13 +6,14 @@ Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/pr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
+from mqs_dll.library.fabric import Arrived, Received, Sent
 from mqs_dll.library.fabric.ucx import views
-from mqs_dll.library.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED
+from mqs_dll.library.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED, posted_by
 from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
 from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import WORD, bounded
@@ -43,22 +44,18 @@ OP_BITS = 0xF
 OP_SEND, OP_SYNC, OP_RENDEZVOUS = 0, 1, 10
 
 
-class UcxSent(NamedTuple):
-    """A send that the worker has a request of."""
+@dataclass(frozen=True)
+class UcxSent(Sent):
+    """A send that the worker has a request of.
 
-    address: int
-    tag: int | None
-    """None once the receiver has answered: what follows lies in its place."""
-    length: int
-    buffer: int
-    endpoint: int
+    Its tag is lost once the receiver has answered: what follows lies in its place.
+    """
+
     synchronous: bool | None
     """None as the tag, by the protocols since 1.16."""
     done: bool
     is_announced: bool
     """Its message or the head of it has this request's address, and has left or is about to; else it waits for room."""
-    is_whole_sent: bool
-    """All of it has left: a synchronous one waits for the match alone."""
     freed: bool
     """The MPI has given the request back: nobody waits for it."""
 
@@ -70,30 +67,8 @@ class UcxSent(NamedTuple):
             return "under way; its tag is not kept"
         if not self.is_announced:
             return phrases.NO_ROOM("UCX")
-        answer = "no receive has matched it" if self.is_whole_sent else "the receiver has not answered"
+        answer = "no receive has matched it" if self.has_left else "the receiver has not answered"
         return phrases.MESSAGE(self.address, answer)
-
-
-class Received(NamedTuple):
-    """A receive that has got its message, or whose message is under way."""
-
-    address: int
-    tag: int
-    mask: int
-    buffer: int
-    length: int
-    """Bytes that it asked for."""
-    message_tag: int
-    """0 where it is done but not late, as its length: the MPI keeps both then."""
-    message_length: int
-    in_pieces: bool
-    """Its data, which still come, don't lie in one piece."""
-    done: bool
-    late: bool
-    """Its message was there before it, whole: it was done at once, and what it asked for never written down. Its tag is
-    the message's then, all else of that empty (ucp_tag_recv_common in src/ucp/tag/tag_recv.c, 1.13.1 to 1.20.1)."""
-    freed: bool
-    user_data: int | None
 
 
 class UcxRequests:
@@ -233,13 +208,13 @@ class UcxRequests:
         return UcxSent(
             request.address,
             tag,
+            request.ep,
             length,
             buffer,
-            request.ep,
-            synchronous,
+            has_left=bool(request.flags & LOCALLY_DONE),
+            synchronous=synchronous,
             done=bool(request.flags & COMPLETED),
             is_announced=tag is None or request.id == request.address,
-            is_whole_sent=bool(request.flags & LOCALLY_DONE),
             freed=bool(request.flags & RELEASED),
         )
 
@@ -257,23 +232,17 @@ class UcxRequests:
             freed = bool(request.flags & RELEASED)
             if request.flags & ~RELEASED == COMPLETED | RECV_TAG:  # the MPI was told at once, not called
                 info = self._info.at(self._memory, address)
-                yield Received(
-                    address, info.sender_tag, 0, 0, 0, info.sender_tag, info.length, False, True, True, freed, None
-                )
+                message = Arrived(info.sender_tag, info.length, info.length, 0, rendezvous=False)
+                yield Received(address, 0, message, freed=freed)
             elif request.flags & RECV_TAG and request.recv_worker == self._worker.address:
-                done = bool(request.flags & COMPLETED)
-                under_way = None if done else self._info.at(self._memory, address)
-                yield Received(
-                    address,
-                    request.recv_tag,
-                    request.recv_tag_mask,
-                    request.recv_buffer,
-                    request.recv_length,
-                    under_way.sender_tag if under_way else 0,
-                    under_way.length if under_way else 0,
-                    bool(under_way and under_way.dt & CLASS_BITS),
-                    done,
-                    False,
-                    freed,
-                    request.user_data,
-                )
+                yield self._received(request, freed=freed)
+
+    def _received(self, request: views.UcpRequest, *, freed: bool) -> Received:
+        """Return a receive that had to wait, and has its message: one that is coming says how far it is nowhere."""
+        asked = posted_by(request)
+        if request.flags & COMPLETED:
+            return Received(request.address, asked.context, None, asked, freed=freed)
+        info = self._info.at(self._memory, request.address)
+        message = Arrived(info.sender_tag, info.length, 0, 0, rendezvous=False)
+        in_pieces = bool(info.dt & CLASS_BITS)
+        return Received(request.address, asked.context, message, asked, in_pieces=in_pieces, freed=freed)

@@ -13,6 +13,7 @@
 - ``cm``: pml/cm, by its requests alone; ``cm_views``: its members, and mtl/ofi's
 - ``mtl_ofi``: mtl/ofi below it; ``cm_mtl_ofi``: both, by what libfabric holds
 - ``ucx``: pml/ucx, by what UCX holds
+- ``tag_codecs``: what the tags of UCX and libfabric carry
 - ``requests``: the pools of requests; ``datatypes``: names and sizes; ``tags``: internal tags; ``describe``: in words
 - ``windows``: one-sided windows and their epochs
 """

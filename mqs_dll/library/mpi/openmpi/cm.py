@@ -146,7 +146,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         return self._ofi.pattern_of_complete(request, entry) if of_complete else self._ofi.pattern(request, entry)
 
     def _arrived_tag(self, request: cm_views.CmRecvRequest) -> int:
-        return request.status_tag if self._ofi is None else self._ofi.bits.tag(request.status_tag)
+        return request.status_tag if self._ofi is None else self._ofi.codec.read(request.status_tag).tag
 
     # ------------------------------------------------------------ sends
 

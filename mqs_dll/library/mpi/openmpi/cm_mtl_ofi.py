@@ -18,7 +18,8 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric import ANY, Arrived, Posted
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
@@ -28,16 +29,15 @@ from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, Cm, by_peer_and_tag
 from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, tag_text
 from mqs_dll.library.mpi.openmpi.mtl_ofi import (
-    ACKNOWLEDGEMENT,
     ANY_SOURCE,
     CONTEXT,
     MTL_REQUEST_BYTES,
-    SYNCHRONOUS,
     MtlOfi,
     Pattern,
 )
 from mqs_dll.library.mpi.openmpi.pml import hidden
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
+from mqs_dll.library.mpi.openmpi.tag_codecs import ACKNOWLEDGEMENT, SYNCHRONOUS
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 MAX_REQUEST_SIZE = 1024
@@ -59,7 +59,7 @@ class MtlOfiSend:
 
     sent: OfiSent | None = None
     """As long as there is something to send."""
-    ack: OfiPosted | None = None
+    ack: Posted | None = None
     """The receive for the acknowledgement of a synchronous one."""
 
     @property
@@ -76,7 +76,7 @@ class MtlOfiSend:
 
     def progress(self) -> str:
         """Return how far it is, in words."""
-        if self.sent and not self.sent.waits_for_ack:
+        if self.sent and not self.sent.has_left:
             return "it has not left whole"
         return "the receiver has not acknowledged it" if self.ack else "it has not come whole"
 
@@ -95,9 +95,9 @@ class Leaving(NamedTuple):
 class Coming(NamedTuple):
     """The receives that wait in libfabric."""
 
-    posted: Mapping[int, Sequence[OfiPosted]]
+    posted: Mapping[int, Sequence[Posted]]
     """By the slot of the communicator."""
-    acks: Sequence[OfiPosted]
+    acks: Sequence[Posted]
     """For acknowledgements of synchronous sends."""
 
 
@@ -115,7 +115,7 @@ class CmOverOfi(Cm):
         self.name += f" ({self.fabric.title})"
         self._endpoint = endpoint
         self._mtl = ofi
-        self._bits = ofi.bits
+        self._codec = ofi.codec
         self._communicators = OmpiCommunicators(mpi)
         self._record = cm_views.OfiRequest.bind(mpi.layouts)
         self._convertor = cm_views.Convertor.bind(mpi.layouts)
@@ -129,13 +129,14 @@ class CmOverOfi(Cm):
         Raises:
             BrokenStructureError, TargetReadError: libfabric's queues contradict themselves, or can't be read.
         """
-        posted: defaultdict[int, list[OfiPosted]] = defaultdict(list)
+        posted: defaultdict[int, list[Posted]] = defaultdict(list)
         acks = []
         for each in self._endpoint.posted():
-            if self._bits.protocol(each.tag) == ACKNOWLEDGEMENT:
+            parts = self._codec.read(each.tag)
+            if parts.protocol == ACKNOWLEDGEMENT:
                 acks.append(each)
             else:
-                posted[self._bits.slot(each.tag)].append(each)
+                posted[parts.context].append(each)
         return Coming(posted, acks)
 
     def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
@@ -167,13 +168,16 @@ class CmOverOfi(Cm):
             else:
                 yield self._receive(owner, entry, self._asked(each, entry), self._number(each))
 
-    def _filling(self, entry: OmpiEntry) -> dict[int, OfiArrived]:
+    def _filling(self, entry: OmpiEntry) -> dict[int, Arrived]:
         """Return the messages of a communicator that are coming into a receive, by the receive's context."""
-        found = ((each.context, each.message) for each in self._endpoint.filling())
-        return {context: message for context, message in found if self._bits.slot(message.tag) == entry.slot}
+        return {
+            each.context: each.message
+            for each in self._endpoint.filling()
+            if each.message and self._codec.read(each.message.tag).context == entry.slot
+        }
 
     def _receive_past_waiting(
-        self, request: cm_views.CmRecvRequest, message: OfiArrived | None, entry: OmpiEntry
+        self, request: cm_views.CmRecvRequest, message: Arrived | None, entry: OmpiEntry
     ) -> Operation:
         """Return a receive of the pool that libfabric has no more among those that wait."""
         got = NOTHING if message is None else self._envelope(message)
@@ -184,10 +188,10 @@ class CmOverOfi(Cm):
         """Yield the messages of a communicator that MPI_Mprobe or MPI_Improbe took."""
         for message in self._arrived()[0].get(entry.slot, ()):
             if message.claimed:
-                text = tag_text(self._bits.tag(message.tag), self._nonblocking_base)
+                text = tag_text(self._codec.read(message.tag).tag, self._nonblocking_base)
                 yield envelopes.matched_message(entry.peers(), self._envelope(message), text)
 
-    def _number(self, posted: OfiPosted) -> str | None:
+    def _number(self, posted: Posted) -> str | None:
         return phrases.ENDPOINT_NUMBER(posted.number) if self._endpoint.numbers_receives else None
 
     def _owner(self, record: int, requests: Collection[int]) -> int:
@@ -198,25 +202,26 @@ class CmOverOfi(Cm):
             raise BrokenStructureError(f"mtl/ofi has no record at {record:#x}") from error
         return request if request in requests and 0 < record - request < MAX_REQUEST_SIZE else 0
 
-    def _asked(self, posted: OfiPosted, entry: OmpiEntry) -> Pattern:
+    def _asked(self, posted: Posted, entry: OmpiEntry) -> Pattern:
         """Return which messages a receive of libfabric's asks for."""
-        tag = tags.ANY_TAG if self._bits.is_any_tag(posted.ignore) else self._bits.tag(posted.tag)
-        if self._bits.source_bits:
-            wild = self._bits.source(posted.ignore)
-            return Pattern(ANY_SOURCE if wild else self._bits.source(posted.tag), tag)
+        parts = self._codec.read(posted.tag)
+        tag = tags.ANY_TAG if self._codec.is_any_tag(posted.ignore) else parts.tag
+        if self._codec.has_rank:
+            any_rank = self._codec.is_any_rank(posted.ignore)
+            return Pattern(ANY_SOURCE if any_rank else parts.rank, tag)
         return Pattern(ANY_SOURCE if posted.source == ANY else self._mtl.rank(posted.source, entry), tag)
 
-    def _envelope(self, message: OfiArrived) -> Envelope:
-        return Envelope(self._source(message), self._bits.tag(message.tag), message.length)
+    def _envelope(self, message: Arrived) -> Envelope:
+        return Envelope(self._source(message), self._codec.read(message.tag).tag, message.length)
 
-    def _source(self, message: OfiArrived) -> int:
+    def _source(self, message: Arrived) -> int:
         """Return the rank of a message's sender."""
-        if self._bits.source_bits:
-            return self._bits.source(message.tag)
+        if self._codec.has_rank:
+            return self._codec.read(message.tag).rank
         return INVALID_RANK if message.data is None else message.data
 
     def _blocking_receive(
-        self, address: int, posted: OfiPosted | None, message: OfiArrived | None, entry: OmpiEntry
+        self, address: int, posted: Posted | None, message: Arrived | None, entry: OmpiEntry
     ) -> Operation:
         """Return a receive of a blocking call, whose record lies on the stack.
 
@@ -231,7 +236,7 @@ class CmOverOfi(Cm):
         """
         record = self._record.at(self._memory, address)
         bits = record.match_bits if posted is None else posted.tag
-        asked = posted or OfiPosted(0, bits, 0, record.remote_addr, 0, 0, record.length, in_pieces=False, context=0)
+        asked = posted or Posted(0, bits, 0, 0, 0, record.length, 0, record.remote_addr)
         (kind,) = self._memory.unpack(_TYPE, address + MTL_REQUEST_BYTES)
         expected = (RECEIVE, asked.tag, asked.length, entry.view.address)
         if (kind, record.match_bits, record.length, record.comm) != expected:
@@ -252,7 +257,7 @@ class CmOverOfi(Cm):
             _bytes_text(asked.length) if convertor is None else buffer_text(facts, convertor.count, convertor.datatype),
             None if posted is None else self._number(posted),
             "tag: not known" if tag is None else "source: not known" if source is None else None,
-            tag_text(self._bits.tag(internal), self._nonblocking_base),
+            tag_text(self._codec.read(internal).tag, self._nonblocking_base),
             tag_wild=tag == tags.ANY_TAG,
         )
 
@@ -297,7 +302,7 @@ class CmOverOfi(Cm):
                 blocking[self._slot(outgoing.tag)].append((record, outgoing))
         return Leaving(of_pool, blocking, refusal)
 
-    def _acknowledged(self, ack: OfiPosted) -> int:
+    def _acknowledged(self, ack: Posted) -> int:
         """Return the record of the send that a receive for an acknowledgement belongs to.
 
         Raises:
@@ -313,7 +318,7 @@ class CmOverOfi(Cm):
         return all(each.extended_id is None for each in self._communicators.read())
 
     def _slot(self, bits: int) -> int:
-        return self._bits.slot(bits) if self._slot_is_ours() else NO_SLOT
+        return self._codec.read(bits).context if self._slot_is_ours() else NO_SLOT
 
     def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator by destination and tag: their order is not kept.
@@ -357,7 +362,7 @@ class CmOverOfi(Cm):
         text = buffer_text(facts, convertor.count, convertor.datatype) if convertor else _bytes_text(record.length)
         rank = self._mtl.rank(outgoing.destination, entry)
         rank = INVALID_RANK if rank is None else rank
-        tag = self._bits.tag(outgoing.tag)
+        tag = self._codec.read(outgoing.tag).tag
         return envelopes.send(
             Status.PENDING,
             rank,
@@ -401,19 +406,20 @@ class CmOverOfi(Cm):
         return min((rank for rank in ranks if rank is not None), default=None)
 
     @cached_per_sweep
-    def _arrived(self) -> tuple[Mapping[int, Sequence[OfiArrived]], MqsError | None]:
+    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[OfiArrived]] = defaultdict(list)
+        found: defaultdict[int, list[Arrived]] = defaultdict(list)
         try:
             for message in self._endpoint.arrived():
-                if self._bits.protocol(message.tag) != ACKNOWLEDGEMENT:
-                    found[self._bits.slot(message.tag)].append(message)
+                parts = self._codec.read(message.tag)
+                if parts.protocol != ACKNOWLEDGEMENT:
+                    found[parts.context].append(message)
         except MqsError as error:
             return found, error
         return found, None
 
-    def _message(self, message: OfiArrived, entry: OmpiEntry) -> Operation:
-        rank, tag = self._source(message), self._bits.tag(message.tag)
+    def _message(self, message: Arrived, entry: OmpiEntry) -> Operation:
+        rank, parts = self._source(message), self._codec.read(message.tag)
         if rank >= len(entry.peers()):
             raise BrokenStructureError(f"a message is said to come from rank {rank}, of {len(entry.peers())}")
         whole = message.here == message.length and not (message.length and not message.address)
@@ -421,12 +427,12 @@ class CmOverOfi(Cm):
             Status.COMPLETE if whole else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
-            tag,
+            parts.tag,
             message.length,
             message.address,
             message.how(),
-            "sent by MPI_Ssend or MPI_Issend" if self._bits.protocol(message.tag) == SYNCHRONOUS else None,
-            tag_text(tag, self._nonblocking_base),
+            "sent by MPI_Ssend or MPI_Issend" if parts.protocol == SYNCHRONOUS else None,
+            tag_text(parts.tag, self._nonblocking_base),
         )
 
 

@@ -1,8 +1,6 @@
 """mtl/ofi, which carries the messages of pml/cm over libfabric: how it uses libfabric, and what it keeps itself.
 
-A tag of libfabric's is the slot of the communicator, two bits of protocol and MPI's tag; the sender's rank is beside
-it, or, where libfabric carries nothing there, in the tag before the protocol. Of a receive mtl/ofi keeps the tag, but
-not which of its bits count; and since 4.1 a send leaves nothing at all.
+Of a receive mtl/ofi keeps the tag, but not which of its bits count; and since 4.1 a send leaves nothing at all.
 Source: ompi/mca/mtl/ofi of 4.1.0 to 4.1.8 and 5.0.0 to 5.0.11.
 """
 
@@ -11,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint
+from mqs_dll.library.fabric import ANY
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD, cached_per_sweep
@@ -20,6 +19,7 @@ from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import ProcName
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
+from mqs_dll.library.mpi.openmpi.tag_codecs import FULL_TAG_BITS, mtl_ofi
 from mqs_dll.library.mpi.openmpi.tags import ANY_TAG
 
 ANY_SOURCE = -1
@@ -34,43 +34,6 @@ MODULE_BYTES = 512
 """More than ompi_mtl_ofi has (400 in 4.1, 416 in 5.0): its endpoint is told by what it points at."""
 
 MAX_NAME_LENGTH = 64
-
-PROTOCOL_BITS = 2
-FULL_TAG_BITS = 32
-"""Bits of a tag where libfabric carries the source beside it; the module's own count is not set then."""
-
-# the protocol of a message
-SYNCHRONOUS, ACKNOWLEDGEMENT = 1, 2
-
-
-class MtlOfiTagCodec(NamedTuple):
-    """How this process's messages carry what MPI asks for in a tag of libfabric's."""
-
-    tag_bits: int
-    source_bits: int
-    """0 where libfabric carries the source beside the tag."""
-
-    def tag(self, bits: int) -> int:
-        """Return the tag that a number carries: tags of fewer than 32 bits have lost their sign in it."""
-        tag = bits & (1 << self.tag_bits) - 1
-        return tag - (1 << self.tag_bits) if tag >> self.tag_bits - 1 else tag
-
-    def protocol(self, bits: int) -> int:
-        """Return the protocol: 0, SYNCHRONOUS or ACKNOWLEDGEMENT."""
-        return bits >> self.tag_bits & (1 << PROTOCOL_BITS) - 1
-
-    def source(self, bits: int) -> int:
-        """Return the rank of the sender, which must be in there."""
-        return bits >> self.tag_bits + PROTOCOL_BITS & (1 << self.source_bits) - 1
-
-    def slot(self, bits: int) -> int:
-        """Return the slot of the communicator, in the table of the receiver."""
-        return bits >> self.tag_bits + PROTOCOL_BITS + self.source_bits
-
-    def is_any_tag(self, ignore: int) -> bool:
-        """Tell whether a receive that ignores these bits takes any tag; the sign counts: MPI's own are negative."""
-        wild = (1 << self.tag_bits - 1) - 1
-        return ignore & wild == wild
 
 
 class Pattern(NamedTuple):
@@ -98,11 +61,11 @@ class MtlOfi:
         _check_request_size(mpi)
         module = cm_views.OfiModule.bind(layouts).at(memory, symbols.need("ompi_mtl_ofi"))
         directed = bool(module.fi_cq_data)
-        self.bits = MtlOfiTagCodec(
-            FULL_TAG_BITS if directed else module.num_bits_mpi_tag, 0 if directed else module.num_bits_source_rank
-        )
-        if module.any_addr != ANY or not 0 <= self.bits.source_bits < self.bits.tag_bits <= FULL_TAG_BITS:
+        tag_bits = FULL_TAG_BITS if directed else module.num_bits_mpi_tag
+        rank_bits = 0 if directed else module.num_bits_source_rank
+        if module.any_addr != ANY or not 0 <= rank_bits < tag_bits <= FULL_TAG_BITS:
             raise LayoutError("mca_mtl_ofi_module_t is laid out in another way")
+        self.codec = mtl_ofi(tag_bits, rank_bits)
         self._address_mask = ANY >> module.rx_ctx_bits if 0 <= module.rx_ctx_bits < 64 else ANY
 
     def pattern(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
@@ -124,10 +87,11 @@ class MtlOfi:
         record = self._record(request, entry)
         if record is None:
             return None
-        tag, source, arrived = self._asked_tag(record), self._source(record, entry), self.bits.tag(request.status_tag)
+        tag, source = self._asked_tag(record), self._source(record, entry)
+        arrived = self.codec.read(request.status_tag).tag
         if tag is None and arrived != 0:
             tag = ANY_TAG
-        if self.bits.source_bits == 0:
+        if not self.codec.has_rank:
             source = source if source == ANY_SOURCE else None
         elif source is None and request.status_source != 0:
             source = ANY_SOURCE
@@ -142,18 +106,18 @@ class MtlOfi:
             record.convertor == request.address + request.convertor
             and record.length == request.local_size
             and record.comm == entry.view.address
-            and self.bits.slot(record.match_bits) == entry.slot
+            and self.codec.read(record.match_bits).context == entry.slot
         )
         return record if mine else None
 
     def _asked_tag(self, record: cm_views.OfiRequest) -> int | None:
         """Return the tag of a receive; None for 0, which MPI_ANY_TAG leaves there too."""
-        return self.bits.tag(record.match_bits) or None
+        return self.codec.read(record.match_bits).tag or None
 
     def _source(self, record: cm_views.OfiRequest, entry: OmpiEntry) -> int | None:
         """Return the rank of the source; it is a part of the pattern, or named by its address."""
-        if self.bits.source_bits:
-            rank = self.bits.source(record.match_bits)
+        if self.codec.has_rank:
+            rank = self.codec.read(record.match_bits).rank
             return rank if 0 < rank < len(entry.peers()) else None
         return ANY_SOURCE if record.remote_addr == ANY else self.rank(record.remote_addr, entry)
 

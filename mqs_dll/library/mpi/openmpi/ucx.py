@@ -1,7 +1,6 @@
 """pml/ucx, which leaves the matching of messages to UCX: what UCX's worker holds, in terms of Open MPI.
 
-A tag of UCX's is 24 bits of tag, 20 of the source's rank and 20 of the communicator's number; a receive says by a mask
-which of them count. UCX keeps bytes: of datatypes and counts only a persistent request knows, which is all that is left
+UCX keeps bytes: of datatypes and counts only a persistent request knows, which is all that is left
 when it is done. A blocking MPI_Send or MPI_Recv has its request on the stack; that of a receive hangs in UCX's queues
 all the same, that of a send nowhere.
 Source: ompi/mca/pml/ucx/pml_ucx.c, pml_ucx_request.h, pml_ucx_request.c of 4.1.4, 4.1.8 and 5.0.11.
@@ -20,8 +19,9 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
-from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
+from mqs_dll.library.fabric import Arrived, Posted, Received
+from mqs_dll.library.fabric.ucx.matching import ALL_BITS, UcxMatching, arrivals
+from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
 from mqs_dll.library.mpi import envelopes, stack
@@ -35,6 +35,7 @@ from mqs_dll.library.mpi.openmpi.pml import Pml, hidden
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.processes import OmpiProcList
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
+from mqs_dll.library.mpi.openmpi.tag_codecs import PML_UCX
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 MAX_REQUEST_SIZE = 4096
@@ -42,11 +43,6 @@ MAX_REQUEST_SIZE = 4096
 
 MODULE_BYTES = 2048
 """More than ompi_pml_ucx has (1504 in 4.1, 1552 in 5.0): its worker is told by what it points at."""
-
-SLOT_BITS, SOURCE_BITS, TAG_BITS = 20, 20, 24
-SOURCE = (1 << SOURCE_BITS) - 1 << SLOT_BITS
-TAG = (1 << TAG_BITS - 1) - 1 << SLOT_BITS + SOURCE_BITS
-"""Without the sign: MPI_ANY_TAG never matches Open MPI's own messages, whose tags are negative."""
 
 PERSISTENT = struct.Struct("<QIxxxxQQQQQIxxxxQQ")
 """mca_pml_ucx_persistent_request_t behind its ompi_request_t: the request that does its work, flags, buffer, count,
@@ -82,17 +78,36 @@ class StartedPersistent(NamedTuple):
     """Bytes; -1 where nothing tells the size of the datatype."""
     tag: int
     """UCX's."""
-    mask: int
     mode: int
     """Of a send."""
     endpoint: int
-    freed: bool = False
+    mask: int
+    """The bits of a receive's tag that count."""
+
+    def posted(self) -> Posted:
+        """Return what a receive asks for."""
+        return Posted(self.own.address, self.tag, ALL_BITS & ~self.mask, 0, self.buffer, self.length, 0)
+
+    def done_send(self) -> UcxSent:
+        """Return a send that is done."""
+        return UcxSent(
+            self.own.address,
+            self.tag,
+            self.endpoint,
+            self.length,
+            self.buffer,
+            has_left=True,
+            synchronous=False,
+            done=True,
+            is_announced=True,
+            freed=False,
+        )
 
 
 class PmlUcxContents(NamedTuple):
     """What the worker holds, by the slot of the communicator."""
 
-    posted: Mapping[int, Sequence[UcxPosted]]
+    posted: Mapping[int, Sequence[Posted]]
     received: Mapping[int, Sequence[Received]]
     sent: Mapping[int, Sequence[UcxSent]]
     done: Mapping[int, Sequence[StartedPersistent]]
@@ -150,7 +165,7 @@ class PmlUcx(Pml):
         in_pool = frozenset(self._requests.in_use())
         others = sorted(in_pool.difference(each.address for each in waiting))
         blocking, no_other = self._blocking(any(each.address not in in_pool for each in waiting))
-        posted: defaultdict[int, list[UcxPosted]] = defaultdict(list)
+        posted: defaultdict[int, list[Posted]] = defaultdict(list)
         received: defaultdict[int, list[Received]] = defaultdict(list)
         sent: defaultdict[int, list[UcxSent]] = defaultdict(list)
         for each in waiting:
@@ -181,7 +196,8 @@ class PmlUcx(Pml):
             sends = list(self._requests.on_stack(words, address, self._endpoint_names().keys()))
         except LayoutError:
             return [], False
-        found = [each for each in sends if each.tag is None or ranks.get(_slot(each.tag)) == _source(each.tag)]
+        known = ((each, None if each.tag is None else PML_UCX.read(each.tag)) for each in sends)
+        found = [each for each, parts in known if parts is None or ranks.get(parts.context) == parts.rank]
         return found, bool(found)
 
     def _slot_of(self, sent: UcxSent, in_pool: frozenset[int]) -> int:
@@ -215,7 +231,7 @@ class PmlUcx(Pml):
                 facts = self._datatypes.at(datatype)
                 length = UNKNOWN if facts is None else count * facts.size
                 found[work or own.address] = StartedPersistent(
-                    own, work, bool(flags & SEND), buffer, count, datatype, length, tag, mask, mode, endpoint
+                    own, work, bool(flags & SEND), buffer, count, datatype, length, tag, mode, endpoint, mask
                 )
         return found
 
@@ -230,21 +246,22 @@ class PmlUcx(Pml):
         held = self._held()
         for asked in held.done.get(entry.slot, ()):
             if not asked.is_send:
-                yield self._done(asked, asked.own, entry)
+                yield self._done(asked.posted(), asked.own, entry)
         for got in held.received.get(entry.slot, ()):
-            own = self._own_part(got.address, held.in_pool)
-            message = Envelope(_source(got.message_tag), _tag(got.message_tag), got.message_length)
-            if got.late:
-                yield self._done_at_once(got, own, entry, _status(own) if own else message)
-            elif got.done and own is not None:
-                yield self._done(got, own, entry)
+            of_mpi = self._request.at(self._memory, got.address + self._worker.request_size)
+            if got.asked is None:
+                yield self._done_at_once(got, of_mpi, entry)
+            elif got.message is None:
+                yield self._done(got.asked, of_mpi, entry)
             else:
-                yield self._receive(Status.COMPLETE if got.done else Status.MATCHED, got, own, entry, message, None)
+                _, source, tag, _ = PML_UCX.read(got.message.tag)
+                message = Envelope(source, tag, got.message.length)
+                yield self._receive(Status.MATCHED, got.asked, of_mpi, entry, message, None, in_pieces=got.in_pieces)
         for each in held.posted.get(entry.slot, ()):
             own = self._own_part(each.address, held.in_pool)
             yield self._receive(Status.PENDING, each, own, entry, NOTHING, phrases.WORKER_NUMBER(each.number))
 
-    def _done(self, asked: Received | StartedPersistent, own: views.OmpiRequest, entry: OmpiEntry) -> Operation:
+    def _done(self, asked: Posted, own: views.OmpiRequest, entry: OmpiEntry) -> Operation:
         if own.status_cancelled:
             return self._receive(Status.COMPLETE, asked, own, entry, NOTHING, phrases.CANCELLED())
         return self._receive(Status.COMPLETE, asked, own, entry, _status(own), None)
@@ -252,36 +269,37 @@ class PmlUcx(Pml):
     def _receive(
         self,
         status: Status,
-        asked: UcxPosted | Received | StartedPersistent,
+        asked: Posted,
         own: views.OmpiRequest | None,
         entry: OmpiEntry,
         got: Envelope,
         progress: str | None,
+        *,
+        in_pieces: bool = False,
     ) -> Operation:
-        source = _source(asked.tag) if asked.mask & SOURCE else INVALID_RANK
-        any_tag = not asked.mask & TAG
-        tag = tags.ANY_TAG if any_tag else _tag(asked.tag)
+        """Return a receive; the buffer of one whose data come in pieces is not the program's."""
+        parts, any_tag = PML_UCX.read(asked.tag), PML_UCX.is_any_tag(asked.ignore)
+        source = INVALID_RANK if PML_UCX.is_any_rank(asked.ignore) else parts.rank
+        tag = tags.ANY_TAG if any_tag else parts.tag
         made = self._asked(own)
         text = self._buffer_text(made, asked.length)
-        has_other = status is Status.MATCHED and isinstance(asked, Received) and asked.in_pieces
         return envelopes.receive(
             status,
             Envelope(source, tag, asked.length),
             got,
             entry.peers(),
-            0 if has_other else asked.buffer,
+            0 if in_pieces else asked.buffer,
             _receive_kind(own, made, has_message=status is not Status.PENDING),
-            f"{asked.length} bytes; its buffer and datatype are not kept" if has_other else text,
+            f"{asked.length} bytes; its buffer and datatype are not kept" if in_pieces else text,
             self._request_text(own, made),
             phrases.FREED() if asked.freed else progress,
             self._tag_text(got.tag if any_tag else tag, entry),
             tag_wild=any_tag,
         )
 
-    def _done_at_once(
-        self, late: Received, own: views.OmpiRequest | None, entry: OmpiEntry, got: Envelope
-    ) -> Operation:
-        made = self._asked(own)
+    def _done_at_once(self, late: Received, own: views.OmpiRequest, entry: OmpiEntry) -> Operation:
+        """Return a receive that found its whole message."""
+        made, got = self._asked(own), _status(own)
         return envelopes.receive(
             Status.COMPLETE,
             NOTHING,
@@ -309,7 +327,7 @@ class PmlUcx(Pml):
         sent = held.sent.get(entry.slot, ())
         found = [self._send(each, self._own_part(each.address, held.in_pool), entry) for each in sent]
         done = (each for each in held.done.get(entry.slot, ()) if each.is_send)
-        found += [self._send(_done_send(each), each.own, entry) for each in done]
+        found += [self._send(each.done_send(), each.own, entry) for each in done]
         found.sort(key=lambda each: (each.desired_local_rank, each.desired_tag))
         if held.sent.get(NO_SLOT):
             refusal = NoInformation(NO_COMMUNICATOR)
@@ -323,10 +341,10 @@ class PmlUcx(Pml):
 
     def _send(self, sent: UcxSent, own: views.OmpiRequest | None, entry: OmpiEntry) -> Operation:
         made = self._asked(own)
-        name = self._endpoint_names().get(sent.endpoint)
+        name = self._endpoint_names().get(sent.destination)
         rank = next((rank for rank, each in enumerate(entry.peer_names()) if each == name), INVALID_RANK)
-        known = _tag(made.tag) if made else UNKNOWN
-        tag = known if sent.tag is None else _tag(sent.tag)
+        bits = made.tag if made and sent.tag is None else sent.tag
+        tag = UNKNOWN if bits is None else PML_UCX.read(bits).tag
         status = Status.MATCHED if sent.tag is None else Status.PENDING
         return envelopes.send(
             Status.COMPLETE if sent.done else status,
@@ -371,19 +389,19 @@ class PmlUcx(Pml):
             raise broken
 
     @cached_per_sweep
-    def _arrived(self) -> tuple[Mapping[int, Sequence[UcxArrived]], MqsError | None]:
+    def _arrived(self) -> tuple[Mapping[int, Sequence[Arrived]], MqsError | None]:
         """Return the messages by the slot of their communicator, and why some may be missing."""
         return arrivals([self._matching], _slot)
 
-    def _unexpected(self, message: UcxArrived, entry: OmpiEntry) -> Operation:
-        rank, tag = _source(message.tag), _tag(message.tag)
+    def _unexpected(self, message: Arrived, entry: OmpiEntry) -> Operation:
+        _, rank, tag, _ = PML_UCX.read(message.tag)
         return envelopes.message(
             Status.COMPLETE if message.here == message.length else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
             tag,
             message.length,
-            message.address if message.here else 0,
+            message.address,
             message.how(),
             "sent by MPI_Ssend or MPI_Issend" if message.synchronous else None,
             self._tag_text(tag, entry),
@@ -460,22 +478,6 @@ def _pool_of_persistent(mpi: OmpiProcessContext) -> int | None:
     raise LayoutError("ompi_pml_ucx has no pool of persistent requests")
 
 
-def _done_send(asked: StartedPersistent) -> UcxSent:
-    """Return the send of a persistent request that is done."""
-    return UcxSent(
-        asked.own.address,
-        asked.tag,
-        asked.length,
-        asked.buffer,
-        asked.endpoint,
-        synchronous=False,
-        done=True,
-        is_announced=True,
-        is_whole_sent=True,
-        freed=False,
-    )
-
-
 def _status(own: views.OmpiRequest) -> Envelope:
     return Envelope(own.status_source, own.status_tag, own.status_ucount)
 
@@ -492,16 +494,7 @@ def _only_stack(memory: Memory, symbols: Symbols) -> int | None:
 
 
 def _slot(bits: int) -> int:
-    return bits & (1 << SLOT_BITS) - 1
-
-
-def _source(bits: int) -> int:
-    return bits >> SLOT_BITS & (1 << SOURCE_BITS) - 1
-
-
-def _tag(bits: int) -> int:
-    tag = bits >> SLOT_BITS + SOURCE_BITS
-    return tag - (1 << TAG_BITS) if tag >> TAG_BITS - 1 else tag
+    return PML_UCX.context.of(bits)
 
 
 def _receive_kind(own: views.OmpiRequest | None, made: StartedPersistent | None, *, has_message: bool) -> str:

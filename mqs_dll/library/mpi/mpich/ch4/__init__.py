@@ -6,7 +6,7 @@
 - ``arrivals``: messages that no receive has matched
 - ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them
 - ``self_path``: messages on communicators of one process
-- ``netmod``: what both netmods have in common
+- ``netmod``: what both netmods have in common; ``tag_codecs``: what their libraries' tags carry
 - ``ucx``: the netmod ucx
 - ``ofi``: the netmod ofi; ``ofi_contexts``: where its endpoints are
 - ``variables``: what is found among variables that have no names

@@ -1,6 +1,6 @@
 """What the walkers of both netmods (ofi, ucx) do alike with what their libraries hold.
 
-A netmod's library matches messages itself, by numbers of 64 bits that MPICH makes of communicator, source and tag.
+A netmod's library matches messages itself, by tags that MPICH makes of communicator, source and tag (``tag_codecs``).
 Where a build has shared memory, too, a receive from any source is posted on both sides, and listed once.
 Source: src/mpid/ch4/src/ch4_recv.h, ch4_send.h of 4.0.3 to 5.0.1.
 """
@@ -15,6 +15,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import MqsError, NoInformation
 from mqs_dll.contract.phrases import How
+from mqs_dll.library.fabric import Arrived, Posted
 from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
@@ -25,6 +26,7 @@ from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.persistent import Started, send_call
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
+from mqs_dll.library.mpi.tag_codec import TagCodec, TagParts
 from mqs_dll.library.mpi.transport import NO_COMMUNICATOR
 
 LOST = NoInformation(NO_COMMUNICATOR)
@@ -59,10 +61,10 @@ class NetmodSend(NamedTuple):
     """A send that the netmod's library has."""
 
     request: views.MpirRequest | None
-    context_id: int
+    tag: int | None
+    """The library's, None where that isn't known."""
     rank: int
     """Of the receiver; INVALID_RANK where that isn't known."""
-    tag: int
     length: int
     buffer: int
     synchronous: bool | None
@@ -74,18 +76,12 @@ class NetmodSend(NamedTuple):
 class NetmodMessage(NamedTuple):
     """A message that no receive has matched."""
 
-    context_id: int
-    """With the bit of collectives."""
+    message: Arrived
+    """Synchronous where it is known that its sender waits for the match; its length UNKNOWN where that isn't known."""
     source: int
     """The sender's rank in the communicator; INVALID_RANK where that isn't known."""
-    tag: int
-    length: int
-    address: int
-    """Of its bytes that are here, 0 where none is."""
-    complete: bool
-    synchronous: bool
-    """Whether it is known that its sender waits for the match."""
-    texts: tuple[str | None, ...]
+    order: str | None = None
+    """What isn't known of its order."""
 
 
 class OwnRequests(Protocol):
@@ -110,6 +106,15 @@ class Netmod(ABC):
     @abstractmethod
     def find_way(self) -> None:
         """Search for what doesn't move, while the process may still run."""
+
+    @abstractmethod
+    def codecs(self) -> Sequence[TagCodec]:
+        """Return how the library's tags can be read: in several ways where nothing tells which is the right one."""
+
+    def parts(self, bits: int) -> TagParts:
+        """Return what a tag carries; MPI's tag is UNKNOWN where it can be read in several ways."""
+        found, *others = dict.fromkeys(codec.read(bits) for codec in self.codecs())
+        return found._replace(tag=UNKNOWN) if others else found
 
     @abstractmethod
     def posted(self, entry: MpichEntry) -> Iterable[NetmodReceive]:
@@ -207,6 +212,37 @@ class Netmod(ABC):
                 tag_wild=made is not None and made.tag == self._mpi.requests.values.any_tag,
             )
 
+    def asking(
+        self,
+        posted: Posted,
+        source: int,
+        request: views.MpirRequest | None,
+        arguments: Arguments | None,
+        *texts: str | None,
+        got: Envelope = NOTHING,
+    ) -> NetmodReceive:
+        """Return a receive of which the library keeps what it asks for.
+
+        Args:
+            posted: what it asks for.
+            source: the rank; INVALID_RANK for any, and where it isn't known.
+            request: MPICH's.
+            arguments: the program's, where they are known.
+            texts: how far it is, and what is not known of it.
+            got: its message.
+        """
+        parts, any_tag = self.parts(posted.tag), self.codecs()[0].is_any_tag(posted.ignore)
+        return NetmodReceive(
+            request,
+            parts.context,
+            Envelope(source, UNKNOWN if any_tag else parts.tag, posted.length),
+            any_tag,
+            got,
+            arguments.buffer if arguments else posted.buffer,
+            arguments,
+            texts,
+        )
+
     def _receive(
         self, status: Status, each: NetmodReceive, request: views.MpirRequest | None, entry: MpichEntry
     ) -> Operation:
@@ -263,6 +299,7 @@ class Netmod(ABC):
         request, peers = each.request, entry.peers()
         made = None if request is None else self._traffic.started.asked(request)
         rank = made.rank if made and each.rank == INVALID_RANK else each.rank
+        parts = TagParts(0, INVALID_RANK, UNKNOWN, 0) if each.tag is None else self.parts(each.tag)
         if made is not None:
             call = send_call(made)
         elif each.synchronous is None:
@@ -271,12 +308,12 @@ class Netmod(ABC):
             call = phrases.made_by("MPI_Ssend", "MPI_Issend")
         else:
             call = phrases.made_by("MPI_Send", "MPI_Isend", how=How.OR_BUFFERED)
-        collective = operations.collective_text(each.context_id, each.tag)
+        collective = operations.collective_text(parts.context, parts.tag)
         return envelopes.send(
             each.status,
             rank,
             world_rank(peers, rank),
-            made.tag if made and each.tag == UNKNOWN else each.tag,
+            made.tag if made and parts.tag == UNKNOWN else parts.tag,
             each.length,
             made.buffer if made else each.buffer,
             call,
@@ -316,20 +353,20 @@ class Netmod(ABC):
         return {entry.receives_in for entry in self._mpi.communicators.read()}
 
     def _message(self, each: NetmodMessage, entry: MpichEntry, *, of_part: bool = False) -> Operation:
+        message, parts = each.message, self.parts(each.message.tag)
         rank = INVALID_RANK if of_part else each.source
-        how, *more = each.texts
         return envelopes.message(
-            Status.COMPLETE if each.complete else Status.PENDING,
+            Status.COMPLETE if message.here == message.length else Status.PENDING,
             rank,
             world_rank(entry.peers(), rank),
-            each.tag,
-            each.length,
-            each.address,
-            how,
+            parts.tag,
+            message.length,
+            message.address,
+            "a part of it is here; its length is not known" if message.length == UNKNOWN else message.how(),
             f"from rank {each.source} of a part; its rank here is not known" if of_part else None,
-            operations.FROM_SYNCHRONOUS_SEND if each.synchronous else None,
-            operations.collective_text(each.context_id, each.tag),
-            *more,
+            operations.FROM_SYNCHRONOUS_SEND if message.synchronous else None,
+            operations.collective_text(parts.context, parts.tag),
+            each.order,
         )
 
 

@@ -1,8 +1,8 @@
 """ch4's netmod ofi: what libfabric's endpoints hold of messages that shared memory doesn't carry, in terms of MPICH.
 
-A tag of libfabric's has MPICH's tag, the context id, and some bits of a protocol; a message brings its sender's rank in
-it or beside it, and then a receive names its source by the address of a process. A synchronous send waits for an answer
-by a receive of MPICH's own, which tells where the send goes: MPICH keeps nothing else of a send.
+A message brings its sender's rank in libfabric's tag; or beside it, and then a receive names its source by the address
+of a process. A synchronous send waits for an answer by a receive of MPICH's own, which tells where the send goes: MPICH
+keeps nothing else of a send.
 Source: src/mpid/ch4/netmod/ofi/ofi_types.h, ofi_pre.h, ofi_impl.h, ofi_recv.h, ofi_send.h of 4.0.3 to 5.0.1.
 """
 
@@ -17,7 +17,8 @@ from typing import NamedTuple
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
-from mqs_dll.library.fabric.ofi.endpoint import ANY, Endpoint, OfiArrived, OfiPosted, OfiSent
+from mqs_dll.library.fabric import ANY, Arrived, Posted
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, operations, views
@@ -31,13 +32,12 @@ from mqs_dll.library.mpi.mpich.ch4.netmod import (
     NetmodSend,
     OwnRequests,
 )
+from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OfiTagForm, OfiTagForms
 from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
-
-ANSWER = 1
-"""Of the protocol's bits: to a synchronous send (MPIDI_OFI_SYNC_SEND_ACK)."""
+from mqs_dll.library.mpi.tag_codec import TagCodec
 
 SYNCHRONOUS_SEND = 72
 """Bytes from the context of an answer to the send that waits for it (MPIDI_OFI_ssendack_request_t)."""
@@ -55,7 +55,6 @@ ALL_VCIS = 16
 """Bytes in an entry of the table of processes before the pointer to its addresses, since 5.0."""
 
 HANDLE_BITS = 0xFFFFFFFF
-ALL_BITS = (1 << 64) - 1
 NO_SOURCE = "the source that it asked for is not known"
 NO_ORDER_OF_SENDERS = "its order among those of other senders is not known"
 
@@ -73,61 +72,6 @@ class Ch4OfiSend(NamedTuple):
     sent: OfiSent | None
 
 
-class Ch4OfiTag(NamedTuple):
-    """What the bits of a tag of libfabric's are."""
-
-    tag: int
-    context_id: int
-    """With the bit of collectives."""
-    rank: int
-    """The sender's, or in an answer the receiver's; 0 where the bits have none."""
-    protocol: int
-
-
-class TagLayout(NamedTuple):
-    """Which bits of a tag of libfabric's are what, from the lowest on; those behind them are of the protocol."""
-
-    tag: int
-    rank: int
-    """0 where the sender's rank comes beside the tag."""
-    context: int
-    context_first: bool = False
-    """Whether the context id is before the rank."""
-
-    def read(self, bits: int) -> Ch4OfiTag:
-        """Return what the bits of a tag are, or of what a receive ignores of it."""
-        above = bits >> self.tag
-        context = above if self.context_first else above >> self.rank
-        rank = above >> self.context if self.context_first else above
-        protocol = above >> self.rank + self.context
-        return Ch4OfiTag(_low(bits, self.tag), _low(context, self.context), _low(rank, self.rank), protocol)
-
-
-BESIDE, OLD_INSIDE, INSIDE = TagLayout(31, 0, 20), TagLayout(20, 23, 16), TagLayout(19, 23, 16)
-"""To 4.1 of all, later of tcp, sockets and shm; of other providers in 4.2; since 4.3."""
-
-
-class TagForm(NamedTuple):
-    """What a tag of libfabric's is made of."""
-
-    layout: TagLayout
-    synchronous: int
-    """Of the protocol's bits: the sender waits for an answer. The next one tells of a message in several parts."""
-
-    @property
-    def waits(self) -> int:
-        """Both: what a receive of the program's ignores of the protocol, which tells one form from all others."""
-        return 3 * self.synchronous
-
-
-_FIRST, _SECOND, _NOW = (
-    (TagForm(BESIDE, 4),),
-    (TagForm(BESIDE, 8), TagForm(OLD_INSIDE, 8)),
-    (TagForm(BESIDE, 8), TagForm(INSIDE, 8)),
-)
-FORMS = {"4.0": _FIRST, "4.1": _FIRST, "4.2": _SECOND, "4.3": _NOW, "5.0": _NOW}
-"""By release, by itself the first."""
-
 WITHOUT_ARGUMENTS = ("4.0", "4.1", "4.2")
 WITH_ARGUMENTS = ("4.3", "5.0")
 """Releases whose receives have their datatype alone, and all of the program's arguments."""
@@ -136,10 +80,10 @@ WITH_ARGUMENTS = ("4.3", "5.0")
 class Ch4OfiContents(NamedTuple):
     """What the endpoints hold, by the context id of the communicator without the bit of collectives."""
 
-    posted: Mapping[int, Sequence[tuple[int, OfiPosted]]]
+    posted: Mapping[int, Sequence[tuple[int, Posted]]]
     """With the place of the endpoint."""
     sent: Mapping[int, Sequence[Ch4OfiSend]]
-    filling: Mapping[int, tuple[int, OfiArrived]]
+    filling: Mapping[int, tuple[int, Arrived]]
     """Messages that come in just now, by the address of MPICH's receive; with the place of the endpoint."""
     seen: frozenset[int]
     """The addresses of MPICH's requests among those posted and sent."""
@@ -166,51 +110,36 @@ class Ch4Ofi(Netmod):
             self._is_old = False
         self._release = str(mpi.release)
         self._ranks: Sequence[Mapping[int, int]] = ()
-        self._own_forms = FORMS.get(version[:3], ())
-        self._forms: Sequence[TagForm] = tuple(dict.fromkeys(chain(self._own_forms, *FORMS.values())))
+        self._forms = OfiTagForms.of(version)
 
     def find_way(self) -> None:
         """Search for the table of processes."""
         self._processes()
 
-    def _bits(self, bits: int) -> Ch4OfiTag:
-        return self._layout().read(bits)
+    def codecs(self) -> Sequence[TagCodec]:
+        """Return the only one."""
+        return (self._codec(),)
 
-    def _layout(self) -> TagLayout:
-        return self._form().layout
+    def _codec(self) -> TagCodec:
+        return self._form().codec
 
     @cached_per_sweep
-    def _form(self) -> TagForm:
-        """Return which bits of tags are what, by the first receive, message or send that tells.
-
-        A receive tells it whatever the release; the others leave several forms, of which the release has one.
+    def _form(self) -> OfiTagForm:
+        """Return which bits of tags are what.
 
         Raises:
             NoInformation: nothing tells, and the release is none that is known.
         """
-        if len(self._forms) == 1:
-            return self._forms[0]
-        left: Sequence[TagForm] = self._forms
-        for endpoint in self._endpoints:
-            posted = list(endpoint.posted())
-            for form in self._forms:
-                if any(_is_receive(each, form) for each in posted):
-                    return form
-            left = [form for form in left if any(_is_answer(each, form.layout) for each in posted)] or left
-            with suppress(MqsError):
-                for data in chain((each.data for each in endpoint.arrived()), (each.data for each in endpoint.sends())):
-                    left = [form for form in left if bool(form.layout.rank) == (data is None)] or left
-                    break
-        own = [form for form in left if form in self._own_forms]
-        if own or len(left) == 1:
-            return (own or left)[0]
-        raise NoInformation(
-            f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
-            "use a release of MPICH that libmqs knows, or look again",
-        )
+        found = self._forms.choose((each.posted(), _beside(each)) for each in self._endpoints)
+        if found is None:
+            raise NoInformation(
+                f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
+                "use a release of MPICH that libmqs knows, or look again",
+            )
+        return found
 
     def _context(self, bits: int) -> int:
-        return contexts.communicator_of(self._bits(bits).context_id)
+        return contexts.communicator_of(self.parts(bits).context)
 
     # ------------------------------------------------------------ reading
 
@@ -221,9 +150,9 @@ class Ch4Ofi(Netmod):
         Raises:
             BrokenStructureError, TargetReadError: a queue contradicts itself, or can't be read.
         """
-        posted: defaultdict[int, list[tuple[int, OfiPosted]]] = defaultdict(list)
+        posted: defaultdict[int, list[tuple[int, Posted]]] = defaultdict(list)
         sent: defaultdict[int, list[Ch4OfiSend]] = defaultdict(list)
-        filling: dict[int, tuple[int, OfiArrived]] = {}
+        filling: dict[int, tuple[int, Arrived]] = {}
         seen: set[int] = set()
         refusal = None
         for place, endpoint in enumerate(self._endpoints):
@@ -234,12 +163,12 @@ class Ch4Ofi(Netmod):
                 refusal = error
             for each in endpoint.posted():
                 request, form = each.context - self._base, self._form()
-                if _is_answer(each, form.layout):
+                if form.is_answer(each):
                     request = self._memory.pointer(each.context + SYNCHRONOUS_SEND)
                     known = outgoing.pop(request, None)
                     sent[self._context(each.tag)].append(Ch4OfiSend(request, place, each.tag, each.source, True, known))
-                elif not form.layout.read(each.tag).protocol:
-                    if not _is_receive(each, form):
+                elif not form.codec.read(each.tag).protocol:
+                    if not form.is_receive(each.ignore):
                         raise BrokenStructureError(f"libfabric has a receive that ignores {each.ignore:#x} of a tag")
                     posted[self._context(each.tag)].append((place, each))
                 seen.add(request)
@@ -249,7 +178,7 @@ class Ch4Ofi(Netmod):
                         Ch4OfiSend(request, place, send.tag, send.destination, False, send)
                     )
                     seen.add(request)
-            filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling()}
+            filling |= {each.context - self._base: (place, each.message) for each in endpoint.filling() if each.message}
         return Ch4OfiContents(posted, sent, filling, frozenset(seen), refusal)
 
     @cached_per_sweep
@@ -280,27 +209,27 @@ class Ch4Ofi(Netmod):
         """Tell whether the process at an address that has no rank in a communicator is known to be another one."""
         return address in self._processes()[place]
 
-    def _sender_of(self, message: OfiArrived | OfiSent) -> int | None:
+    def _sender_of(self, message: Arrived | OfiSent) -> int | None:
         """Return the rank of its sender in the communicator; None where the message doesn't bring it.
 
         Raises:
             BrokenStructureError: it brings it where others don't.
         """
-        if not self._layout().rank:
+        if not self._codec().has_rank:
             return message.data
         if message.data is not None:
             raise BrokenStructureError("libfabric has a rank beside a tag, which should be in it")
-        return self._bits(message.tag).rank
+        return self.parts(message.tag).rank
 
     def _receiver(self, send: Ch4OfiSend, entry: MpichEntry) -> int:
         """Return the rank in a communicator that a send goes to; INVALID_RANK where that isn't known."""
         return self._rank(send.place, send.destination, entry)
 
-    def _asked_source(self, place: int, receive: OfiPosted, entry: MpichEntry) -> int:
+    def _asked_source(self, place: int, receive: Posted, entry: MpichEntry) -> int:
         """Return the rank that a receive asks for; INVALID_RANK where it is any, or isn't known."""
-        if not self._layout().rank:
+        if not self._codec().has_rank:
             return self._rank(place, receive.source, entry)
-        return INVALID_RANK if self._bits(receive.ignore).rank else self._bits(receive.tag).rank
+        return INVALID_RANK if self._codec().is_any_rank(receive.ignore) else self.parts(receive.tag).rank
 
     # ------------------------------------------------------------ receives
 
@@ -308,20 +237,11 @@ class Ch4Ofi(Netmod):
         """Yield the receives of a communicator that wait, in matching order."""
         for place, each in self._held().posted.get(entry.receives_in, ()):
             request = self._request(each.context - self._base)
-            asked, any_tag = self._bits(each.tag), bool(self._bits(each.ignore).tag)  # all of them, or none
             source = self._asked_source(place, each, entry)
             given = None if request is None else self._given(request, each)
             number = phrases.ENDPOINT_NUMBER(each.number) if self._endpoints[place].numbers_receives else None
-            yield NetmodReceive(
-                request,
-                asked.context_id,
-                Envelope(source, UNKNOWN if any_tag else asked.tag, each.length),
-                any_tag,
-                NOTHING,
-                given.buffer if given else each.buffer,
-                given,
-                (number, NO_SOURCE if source == INVALID_RANK and each.source != ANY else None),
-            )
+            unknown = NO_SOURCE if source == INVALID_RANK and each.source != ANY else None
+            yield self.asking(each, source, request, given, number, unknown)
 
     def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that libfabric has no more among those that wait."""
@@ -339,7 +259,7 @@ class Ch4Ofi(Netmod):
             got, progress = NOTHING, "its message is under way or here"
             if request.address in held.filling:
                 place, message = held.filling[request.address]
-                got = Envelope(self._sender(place, message, entry), self._bits(message.tag).tag, message.length)
+                got = Envelope(self._sender(place, message, entry), self.parts(message.tag).tag, message.length)
                 progress = f"{message.here} of {message.length} bytes are here"
             yield NetmodReceive(
                 request,
@@ -352,7 +272,7 @@ class Ch4Ofi(Netmod):
                 (progress, operations.NOT_KEPT),
             )
 
-    def _given(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
+    def _given(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return the program's arguments of a receive, None where they are not kept."""
         if self._is_old is not None:
             return self._kept_datatype(request, posted) if self._is_old else self._kept_arguments(request, posted)
@@ -362,14 +282,14 @@ class Ch4Ofi(Netmod):
         found = [each for each in both if each is not None and each.buffer == posted.buffer]
         return found[0] if len(set(found)) == 1 else None
 
-    def _kept_arguments(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
+    def _kept_arguments(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return them as receives have them since 4.3."""
         buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
         facts = self._mpi.datatypes.at(handle & HANDLE_BITS)
         fits = facts is not None and (posted is None or elements * facts.size == posted.length)
         return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
 
-    def _kept_datatype(self, request: views.MpirRequest, posted: OfiPosted | None) -> Arguments | None:
+    def _kept_datatype(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
         at = request.address + self._base
         handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
@@ -391,7 +311,7 @@ class Ch4Ofi(Netmod):
         fitting = [each for each in kept if contexts.communicator_of(each) == entry.receives_in]
         return fitting[0] if len(fitting) == 1 else entry.receives_in
 
-    def _sender(self, place: int, message: OfiArrived, entry: MpichEntry) -> int:
+    def _sender(self, place: int, message: Arrived, entry: MpichEntry) -> int:
         rank = self._sender_of(message)
         return self._rank(place, message.source, entry) if rank is None else rank
 
@@ -430,13 +350,12 @@ class Ch4Ofi(Netmod):
     def sent(self, entry: MpichEntry) -> Iterator[NetmodSend]:
         """Yield the sends of a communicator that are not done."""
         for each in self._sent()[0].get(entry.view.address, ()):
-            rank, known, bits = self._receiver(each, entry), each.sent, self._bits(each.tag)
-            has_left = known is None or known.waits_for_ack
+            known = each.sent
+            has_left = known is None or known.has_left
             yield NetmodSend(
                 self._request(each.request),
-                bits.context_id,
-                rank,
-                bits.tag,
+                each.tag,
+                self._receiver(each, entry),
                 known.length if known else UNKNOWN,
                 known.buffer if known and self._is_in_place(each.request) else 0,
                 each.waits_for_match,
@@ -466,35 +385,28 @@ class Ch4Ofi(Netmod):
     @cached_per_sweep
     def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
-        found: defaultdict[int, list[tuple[int, OfiArrived]]] = defaultdict(list)
+        found: defaultdict[int, list[tuple[int, Arrived]]] = defaultdict(list)
         broken = None
         try:
             for place, endpoint in enumerate(self._endpoints):
                 for each in endpoint.arrived():
-                    if not each.claimed and not self._bits(each.tag).protocol & ~self._form().waits:
+                    if not each.claimed and not self.parts(each.tag).protocol & ~self._form().of_sends:
                         found[self._context(each.tag)].append((place, each))
         except MqsError as error:
             broken = error
         return {number: list(self._messages(messages)) for number, messages in found.items()}, broken
 
-    def _messages(self, found: Sequence[tuple[int, OfiArrived]]) -> Iterator[NetmodMessage]:
+    def _messages(self, found: Sequence[tuple[int, Arrived]]) -> Iterator[NetmodMessage]:
         several = len({(place, each.source, each.data) for place, each in found}) > 1
         for place, each in found:
-            bits, rank, synchronous = self._bits(each.tag), self._sender_of(each), self._form().synchronous
-            whole = not bits.protocol & 2 * synchronous
-            unordered = several and not self._endpoints[place].orders_sources
+            rank, protocol, form = self._sender_of(each), self.parts(each.tag).protocol, self._form()
             yield NetmodMessage(
-                bits.context_id,
-                INVALID_RANK if rank is None else rank,
-                bits.tag,
-                each.length if whole else UNKNOWN,
-                each.address if each.here else 0,
-                whole and each.here == each.length,
-                bool(bits.protocol & synchronous),
-                (
-                    each.how() if whole else "a part of it is here; its length is not known",
-                    NO_ORDER_OF_SENDERS if unordered else None,
+                each._replace(
+                    synchronous=bool(protocol & form.synchronous),
+                    length=UNKNOWN if protocol & form.in_parts else each.length,
                 ),
+                INVALID_RANK if rank is None else rank,
+                NO_ORDER_OF_SENDERS if several and not self._endpoints[place].orders_sources else None,
             )
 
     def unlisted(self, entry: MpichEntry) -> NoInformation | None:
@@ -510,17 +422,7 @@ class Ch4Ofi(Netmod):
         return None
 
 
-def _is_receive(posted: OfiPosted, form: TagForm) -> bool:
-    """Tell whether a receive ignores of a tag what the program's do: all or nothing of each of its parts."""
-    ignored, whole = form.layout.read(posted.ignore), form.layout.read(ALL_BITS)
-    of_parts = ignored.tag in (0, whole.tag), ignored.rank in (0, whole.rank), not ignored.context_id
-    return all(of_parts) and ignored.protocol == form.waits
-
-
-def _is_answer(posted: OfiPosted, layout: TagLayout) -> bool:
-    """Tell whether a receive is MPICH's own, for the answer to a synchronous send."""
-    return not posted.ignore and layout.read(posted.tag).protocol == ANSWER
-
-
-def _low(bits: int, width: int) -> int:
-    return bits & (1 << width) - 1
+def _beside(endpoint: Endpoint) -> Iterator[int | None]:
+    """Yield what messages and sends have beside the tag, as far as they can be read."""
+    with suppress(MqsError):
+        yield from chain((each.data for each in endpoint.arrived()), (each.data for each in endpoint.sends()))

@@ -1,7 +1,6 @@
 """ch4's netmod ucx: what UCX's workers hold of the messages that shared memory doesn't carry, in terms of MPICH.
 
-A tag of UCX's is 16 bits of context id, 16 of the source's rank and 32 of the tag; a receive says by a mask which of
-them count. UCX knows bytes, and no datatypes.
+UCX knows bytes, and no datatypes.
 Source: src/mpid/ch4/netmod/ucx/ucx_impl.h, ucx_recv.h, ucx_send.h, ucx_pre.h, ucx_init.c of 4.0.3 to 5.0.2.
 """
 
@@ -14,10 +13,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from mqs_dll.contract import phrases
-from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
+from mqs_dll.contract.abi import INVALID_RANK, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
-from mqs_dll.library.fabric.ucx.matching import UcxArrived, UcxMatching, UcxPosted, arrivals
-from mqs_dll.library.fabric.ucx.pool import Received, UcxRequests, UcxSent
+from mqs_dll.library.fabric import Arrived, Posted
+from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
+from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.version import VERSION_FUNCTION
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, cached_per_sweep
@@ -25,9 +25,11 @@ from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.ch4 import variables
 from mqs_dll.library.mpi.mpich.ch4.netmod import LOST, Arguments, Netmod, NetmodMessage, NetmodReceive, NetmodSend
+from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OLD_UCX, UCX, ucx_codecs
 from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.tag_codec import TagCodec, TagParts
 
 USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
@@ -40,23 +42,14 @@ MAX_VCIS = 64
 
 NO_CONTEXT = -1
 HANDLE_BITS = 0xFFFFFFFF
-CONTEXT_SHIFT, SOURCE_SHIFT = 48, 32
-FIELD = 0xFFFF
-TAG = 0x3FFFFFFF
-"""Of the lower half: bit 30 tells of errors in collectives, bit 29 before 4.3."""
-
-ERROR_29, ERROR_30 = 0x20000000, 0x40000000
-"""No receive asks for those that tell of errors: to 4.2 both, since 4.3 none, but for any tag it ignores others."""
-
-HAVE_ERROR_29 = {True: ("4.0", "4.1", "4.2"), False: ("4.3", "5.0")}
-"""Whether bit 29 is one of those, by release."""
 
 
 class Ch4UcxContents(NamedTuple):
     """What the workers hold, by the context id of the communicator without the bit of collectives."""
 
-    posted: Mapping[int, Sequence[UcxPosted]]
-    received: Mapping[int, Sequence[Received]]
+    posted: Mapping[int, Sequence[Posted]]
+    received: Mapping[int, Sequence[tuple[Posted, Arrived]]]
+    """Receives that their message is coming into."""
     sent: Mapping[int, Sequence[tuple[int, UcxSent]]]
     """With the address of MPICH's request."""
 
@@ -68,6 +61,7 @@ class Ch4Ucx(Netmod):
         """Begin; ``workers`` is what find has found."""
         super().__init__(mpi, traffic)
         self._workers = [(worker, UcxMatching(worker), UcxRequests(worker)) for worker in workers]
+        self._have_contexts = all(each.layouts.offset("ucp_request", "user_data") is not None for each in workers)
         self._version = mpi.release.version
         self._ranks: dict[int, int] = {}
 
@@ -84,8 +78,8 @@ class Ch4Ucx(Netmod):
         Raises:
             BrokenStructureError, TargetReadError: a queue or a pool contradicts itself, or can't be read.
         """
-        posted: defaultdict[int, list[UcxPosted]] = defaultdict(list)
-        received: defaultdict[int, list[Received]] = defaultdict(list)
+        posted: defaultdict[int, list[Posted]] = defaultdict(list)
+        received: defaultdict[int, list[tuple[Posted, Arrived]]] = defaultdict(list)
         sent: defaultdict[int, list[tuple[int, UcxSent]]] = defaultdict(list)
         for worker, matching, pool in self._workers:
             waiting = matching.posted()
@@ -93,8 +87,8 @@ class Ch4Ucx(Netmod):
                 posted[_context(each.tag)].append(each)
             others = sorted(set(pool.in_use()).difference(each.address for each in waiting))
             for got in pool.receives(others):
-                if not got.done:
-                    received[_context(got.tag)].append(got)
+                if got.asked and got.message:
+                    received[_context(got.asked.tag)].append((got.asked, got.message))
             for send in pool.sends(others):
                 if not send.done:
                     request = self._memory.pointer(send.address + worker.request_size)
@@ -110,54 +104,41 @@ class Ch4Ucx(Netmod):
         entries = self._mpi.communicators.read()
         return next((each.sends_in for each in entries if each.view.address == comm), NO_CONTEXT)
 
-    def _tag(self, bits: int) -> int:
-        """Return MPICH's tag in one of UCX's; UNKNOWN where a bit of it may tell of an error instead."""
-        tag = bits & TAG
-        if not tag & ERROR_29 or self._has_error_29() is False:
-            return tag
-        return UNKNOWN if self._has_error_29() is None else tag & ~ERROR_29
+    def parts(self, bits: int) -> TagParts:
+        """Return what a tag of UCX's carries; nearly always its form doesn't matter."""
+        depends_on_form = UCX.tag.of(bits) >> OLD_UCX.tag.width
+        return super().parts(bits) if depends_on_form else UCX.read(bits)
 
     @cached_per_sweep
-    def _has_error_29(self) -> bool | None:
-        """Tell whether bit 29 tells of errors, as the mask of any receive says, else the release; None for neither."""
+    def codecs(self) -> Sequence[TagCodec]:
+        """Return how tags can be read, by any receive or else by the release: two ways where neither tells."""
+        ignored = None
         with suppress(MqsError):
             held = self._held()
-            asked: chain[UcxPosted | Received] = chain(*held.posted.values(), *held.received.values())
-            mask = next((each.mask for each in asked), None)
-            if mask is not None:
-                return not mask & ERROR_30
-        return next((is_so for is_so, releases in HAVE_ERROR_29.items() if self._version.startswith(releases)), None)
+            coming = (asked for asked, _ in chain(*held.received.values()))
+            ignored = next((each.ignore for each in chain(*held.posted.values(), coming)), None)
+        return ucx_codecs(ignored, self._version)
 
     # ------------------------------------------------------------ receives
 
     def posted(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator that wait, in matching order."""
         for each in self._held().posted.get(entry.receives_in, ()):
-            yield self._receive_of(each, NOTHING, each.tag, phrases.WORKER_NUMBER(each.number))
+            yield self._receive_of(each, NOTHING, phrases.WORKER_NUMBER(each.number))
 
     def with_message(self, entry: MpichEntry) -> Iterator[NetmodReceive]:
         """Yield the receives of a communicator whose message is under way."""
-        for each in self._held().received.get(entry.receives_in, ()):
-            message = Envelope(_source(each.message_tag), self._tag(each.message_tag), each.message_length)
-            yield self._receive_of(each, message, each.message_tag, None)
+        for asked, message in self._held().received.get(entry.receives_in, ()):
+            parts = self.parts(message.tag)
+            yield self._receive_of(asked, Envelope(parts.rank, parts.tag, message.length), None)
 
-    def _receive_of(self, asked: UcxPosted | Received, got: Envelope, bits: int, progress: str | None) -> NetmodReceive:
-        any_tag = not asked.mask & 1
-        source = _source(asked.tag) if asked.mask >> SOURCE_SHIFT & FIELD else INVALID_RANK
-        if asked.user_data is None:
+    def _receive_of(self, asked: Posted, got: Envelope, progress: str | None) -> NetmodReceive:
+        source = INVALID_RANK if UCX.is_any_rank(asked.ignore) else UCX.rank.of(asked.tag)
+        if not (asked.context or self._have_contexts):
             raise LayoutError("the layouts of UCX don't tell where a receive has MPICH's request")
-        request = self._request(asked.user_data)
+        request = self._request(asked.context)
         given = None if request is None else self._packed(request, asked.buffer, asked.length)
-        return NetmodReceive(
-            request,
-            bits >> CONTEXT_SHIFT,
-            Envelope(source, UNKNOWN if any_tag else self._tag(asked.tag), asked.length),
-            any_tag,
-            got,
-            given.buffer if given else asked.buffer,
-            given,
-            (progress,),
-        )
+        return self.asking(asked, source, request, given, progress, got=got)
 
     def _packed(self, request: views.MpirRequest, buffer: int, length: int) -> Arguments | None:
         """Return the program's arguments of a receive for which MPICH gave UCX a buffer of its own; None without one.
@@ -187,9 +168,9 @@ class Ch4Ucx(Netmod):
         """
         peers = entry.peers()
         for address, sent in self._held().sent.get(entry.sends_in, ()):
-            world = self._processes().get(sent.endpoint, INVALID_RANK)
+            world = self._processes().get(sent.destination, INVALID_RANK)
             is_to_peer = world == INVALID_RANK or world in peers
-            if is_to_peer and (sent.tag is None or _source(sent.tag) == entry.view.rank):
+            if is_to_peer and (sent.tag is None or UCX.rank.of(sent.tag) == entry.view.rank):
                 yield self._send_of(self._request(address), sent, world, peers)
 
     def lost_sends(self) -> NoInformation | None:
@@ -201,9 +182,8 @@ class Ch4Ucx(Netmod):
     ) -> NetmodSend:
         return NetmodSend(
             request,
-            (sent.tag or 0) >> CONTEXT_SHIFT,
+            sent.tag,
             INVALID_RANK if world == INVALID_RANK else peers.index(world),
-            UNKNOWN if sent.tag is None else self._tag(sent.tag),
             sent.length,
             sent.buffer,
             sent.synchronous,
@@ -244,19 +224,11 @@ class Ch4Ucx(Netmod):
     def arrived(self) -> tuple[Mapping[int, Sequence[NetmodMessage]], MqsError | None]:
         """Return the messages by the context id of their communicator, and why some may be missing."""
         found, broken = arrivals((matching for _, matching, _ in self._workers), _context)
-        return {number: [self._message_of(each) for each in messages] for number, messages in found.items()}, broken
-
-    def _message_of(self, each: UcxArrived) -> NetmodMessage:
-        return NetmodMessage(
-            each.tag >> CONTEXT_SHIFT,
-            _source(each.tag),
-            self._tag(each.tag),
-            each.length,
-            each.address if each.here else 0,
-            each.here == each.length,
-            each.synchronous,
-            (each.how(),),
-        )
+        with_ranks = {
+            number: [NetmodMessage(each, UCX.rank.of(each.tag)) for each in messages]
+            for number, messages in found.items()
+        }
+        return with_ranks, broken
 
 
 def find(mpi: MpichProcessContext) -> list[UcxWorker]:
@@ -298,8 +270,4 @@ def _first_worker(mpi: MpichProcessContext) -> int:
 
 
 def _context(bits: int) -> int:
-    return contexts.communicator_of(bits >> CONTEXT_SHIFT)
-
-
-def _source(bits: int) -> int:
-    return bits >> SOURCE_SHIFT & FIELD
+    return contexts.communicator_of(UCX.context.of(bits))

@@ -1,9 +1,8 @@
 """What libfabric's endpoint holds of messages that shared memory doesn't carry, in terms of Intel MPI.
 
-A tag of libfabric's is 20 bits of tag, 20 of context id, 20 of a rank, and some of a protocol; the rank is that of the
-sender, in the answer to a synchronous send that of the receiver. Where the sender's rank comes beside the tag instead,
-as over sockets, or the parts have other widths, nothing is read. Requests are those of MPICH 4.0 behind libfabric's
-context; the rest is what live processes have.
+A tag of libfabric's has the rank of the sender, in the answer to a synchronous send that of the receiver. Where the
+sender's rank comes beside the tag instead, as over sockets, or the parts have other widths, nothing is read. Requests
+are those of MPICH 4.0 behind libfabric's context; the rest is what live processes have.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
 from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, variables
+from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OfiTagForm, OfiTagForms
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
 from mqs_dll.library.mpi.mpich.persistent import Started
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
+from mqs_dll.library.mpi.tag_codec import BitField, TagCodec
 
 # of a context's record, in words; a variable leads to the first one
 DOMAIN, ENDPOINT, RX_CTX = 0, 2, 7
@@ -35,6 +36,11 @@ KINDS = {
     8: {FidClass.CQ},
 }
 WORDS = 10
+
+FORM = OfiTagForm(
+    TagCodec(context=BitField(20, 20), rank=BitField(40, 20), tag=BitField(0, 20), protocol=BitField(60, 4)), 2
+)
+"""Of tags."""
 
 
 class NetworkRequests:
@@ -61,7 +67,7 @@ class IntelOfi(ofi.Ch4Ofi):
     def __init__(self, mpi: MpichProcessContext, endpoint: Endpoint) -> None:
         super().__init__(mpi, NetworkRequests(mpi), [endpoint])
         self._is_old = True
-        self._forms = self._own_forms = (ofi.TagForm(ofi.TagLayout(20, 20, 20, context_first=True), 2),)
+        self._forms = OfiTagForms(own=(FORM,), every=(FORM,))
         self.fabric = endpoint.fabric
 
     def find_way(self) -> None:
@@ -74,7 +80,7 @@ class IntelOfi(ofi.Ch4Ofi):
         return False
 
     def _receiver(self, send: ofi.Ch4OfiSend, entry: MpichEntry) -> int:
-        return self._bits(send.tag).rank if send.waits_for_match else INVALID_RANK
+        return self.parts(send.tag).rank if send.waits_for_match else INVALID_RANK
 
 
 def find(mpi: MpichProcessContext) -> IntelOfi | None:
