@@ -400,6 +400,65 @@ class PosixArguments(View):
     next: int = pointer()
 
 
+# ---------------------------------------------------------------- ch4's netmods: requests from libfabric's context on
+
+
+class OfiEvent(View):
+    """What is done when libfabric is done with a request."""
+
+    struct = "MPIDI_OFI_request_t"
+    event_id: int = uint32()
+
+
+class OfiReceive(View):
+    """A receive since 4.3, with the program's arguments."""
+
+    struct = "MPIDI_OFI_request_t"
+    buf: int = pointer()
+    count: int = uint64()
+    datatype: int = uint32()
+    context_id: int = uint16()
+
+
+class OldOfiReceive(View):
+    """A receive to 4.2, with the datatype; behind it the arguments of one that MPICH unpacks, and where it comes to."""
+
+    struct = "MPIDI_OFI_request_t_to_4_2"
+    context_id: int = uint16()
+    datatype: int = uint32()
+    buf: int = pointer(name="noncontig.pack.buf")
+    count: int = uint64(name="noncontig.pack.count")
+    unpacked_as: int = uint32(name="noncontig.pack.datatype")
+    comes_to: int = pointer(name="noncontig.pack.pack_buffer")
+
+
+class IntelOfiReceive(OldOfiReceive):
+    """The same of Intel MPI."""
+
+    struct = "MPIDI_OFI_request_t_of_intel"
+
+
+class OfiAnswer(View):
+    """The answer to a synchronous send."""
+
+    struct = "MPIDI_OFI_ssendack_request_t"
+    signal_req: int = pointer()
+    """The send that waits for it."""
+
+
+class OfiAddress(View):
+    """By which addresses of libfabric's the VCIs reach a process, since 5.0."""
+
+    struct = "MPIDI_OFI_addr_t"
+    dest: int = uint64()
+    all_dest: int = pointer()
+    """Those of all VCIs but the first."""
+
+
+UCX_CONTEXT = "MPIDI_UCX_context_t"
+"""A VCI's record, of which the size counts: they are an array."""
+
+
 # ---------------------------------------------------------------- groups to 4.3, and windows of ch4
 
 

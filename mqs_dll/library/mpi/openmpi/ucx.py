@@ -8,7 +8,6 @@ Source: ompi/mca/pml/ucx/pml_ucx.c, pml_ucx_request.h, pml_ucx_request.c of 4.1.
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -44,10 +43,6 @@ MAX_REQUEST_SIZE = 4096
 MODULE_BYTES = 2048
 """More than ompi_pml_ucx has (1504 in 4.1, 1552 in 5.0): its worker is told by what it points at."""
 
-PERSISTENT = struct.Struct("<QIxxxxQQQQQIxxxxQQ")
-"""mca_pml_ucx_persistent_request_t behind its ompi_request_t: the request that does its work, flags, buffer, count,
-UCX's and Open MPI's datatype, UCX's tag, mode and endpoint of a send, the mask of a receive's tag."""
-
 SEND = 1
 """Of its flags (MCA_PML_UCX_REQUEST_FLAG_SEND)."""
 ACTIVE = 2
@@ -68,34 +63,23 @@ class StartedPersistent(NamedTuple):
 
     own: views.OmpiRequest
     """Its address is the handle."""
-    work: int
-    """The address of the request that does its work, 0 for none: that is given back as soon as it is done."""
-    is_send: bool
-    buffer: int
-    elements: int
-    datatype: int
+    given: views.UcxPersistent
     length: int
-    """Bytes; -1 where nothing tells the size of the datatype."""
-    tag: int
-    """UCX's."""
-    mode: int
-    """Of a send."""
-    endpoint: int
-    mask: int
-    """The bits of a receive's tag that count."""
+    """Bytes; -1 where nothing shows the size of the datatype."""
 
     def posted(self) -> Posted:
         """Return what a receive asks for."""
-        return Posted(self.own.address, self.tag, ALL_BITS & ~self.mask, 0, self.buffer, self.length, 0)
+        ignore = ALL_BITS & ~self.given.mask
+        return Posted(self.own.address, self.given.tag, ignore, 0, self.given.buffer, self.length, 0)
 
     def done_send(self) -> UcxSent:
         """Return a send that is done."""
         return UcxSent(
             self.own.address,
-            self.tag,
-            self.endpoint,
+            self.given.tag,
+            self.given.endpoint,
             self.length,
-            self.buffer,
+            self.given.buffer,
             has_left=True,
             synchronous=False,
             done=True,
@@ -134,6 +118,7 @@ class PmlUcx(Pml):
         self._datatypes = mpi.datatypes
         self._communicators = OmpiCommunicators(mpi)
         self._request = views.OmpiRequest.bind(layouts)
+        self._made = views.UcxPersistent.bind(layouts)
         self._own_bytes = own_bytes(mpi)
         self._worker = find_own_worker(symbols.image, memory, self._own_bytes)
         self._matching = UcxMatching(self._worker)
@@ -176,8 +161,8 @@ class PmlUcx(Pml):
             sent[self._slot_of(send, in_pool)].append(send)
         done: defaultdict[int, list[StartedPersistent]] = defaultdict(list)
         for asked in self._persistent().values():
-            if not asked.work and asked.own.req_complete == COMPLETE:
-                done[_slot(asked.tag)].append(asked)
+            if not asked.given.work and asked.own.req_complete == COMPLETE:
+                done[_slot(asked.given.tag)].append(asked)
         return PmlUcxContents(posted, received, sent, done, in_pool, no_other)
 
     def _blocking(self, receives: bool) -> tuple[list[UcxSent], bool]:
@@ -226,13 +211,10 @@ class PmlUcx(Pml):
         pool = self._containers.pool_elements(self._pool, self._request) if self._pool else []
         for own in pool:
             if own.req_state == ACTIVE:
-                values = self._memory.unpack(PERSISTENT, own.address + self._own_bytes)
-                work, flags, buffer, count, _, datatype, tag, mode, endpoint, mask = values
-                facts = self._datatypes.at(datatype)
-                length = UNKNOWN if facts is None else count * facts.size
-                found[work or own.address] = StartedPersistent(
-                    own, work, bool(flags & SEND), buffer, count, datatype, length, tag, mode, endpoint, mask
-                )
+                made = self._made.at(self._memory, own.address + self._own_bytes)
+                facts = self._datatypes.at(made.datatype)
+                length = UNKNOWN if facts is None else made.count * facts.size
+                found[made.work or own.address] = StartedPersistent(own, made, length)
         return found
 
     # ------------------------------------------------------------ receives
@@ -245,7 +227,7 @@ class PmlUcx(Pml):
         """
         held = self._held()
         for asked in held.done.get(entry.slot, ()):
-            if not asked.is_send:
+            if not asked.given.flags & SEND:
                 yield self._done(asked.posted(), asked.own, entry)
         for got in held.received.get(entry.slot, ()):
             of_mpi = self._request.at(self._memory, got.address + self._worker.request_size)
@@ -326,7 +308,7 @@ class PmlUcx(Pml):
         held = self._held()
         sent = held.sent.get(entry.slot, ())
         found = [self._send(each, self._own_part(each.address, held.in_pool), entry) for each in sent]
-        done = (each for each in held.done.get(entry.slot, ()) if each.is_send)
+        done = (each for each in held.done.get(entry.slot, ()) if each.given.flags & SEND)
         found += [self._send(each.done_send(), each.own, entry) for each in done]
         found.sort(key=lambda each: (each.desired_local_rank, each.desired_tag))
         if held.sent.get(NO_SLOT):
@@ -343,7 +325,7 @@ class PmlUcx(Pml):
         made = self._asked(own)
         name = self._endpoint_names().get(sent.destination)
         rank = next((rank for rank, each in enumerate(entry.peer_names()) if each == name), INVALID_RANK)
-        bits = made.tag if made and sent.tag is None else sent.tag
+        bits = made.given.tag if made and sent.tag is None else sent.tag
         tag = UNKNOWN if bits is None else PML_UCX.read(bits).tag
         status = Status.MATCHED if sent.tag is None else Status.PENDING
         return envelopes.send(
@@ -421,7 +403,7 @@ class PmlUcx(Pml):
     def _buffer_text(self, made: StartedPersistent | None, length: int) -> str | bytes:
         if made is None:
             return f"{length} bytes; the datatype is not kept"
-        return buffer_text(self._datatypes.at(made.datatype), made.elements, made.datatype)
+        return buffer_text(self._datatypes.at(made.given.datatype), made.given.count, made.given.datatype)
 
     def _request_text(self, own: views.OmpiRequest | None, made: StartedPersistent | None) -> str | None:
         if own is None:
@@ -511,7 +493,7 @@ def _send_kind(sent: UcxSent, own: views.OmpiRequest | None, made: StartedPersis
     if own is None:
         return phrases.made_by("MPI_Send", "MPI_Rsend", "MPI_Sendrecv")
     if made is not None:
-        return phrases.made_by(f"{CALLS.get(made.mode, CALLS[1])[0]}_init", how=How.PERSISTENT)
+        return phrases.made_by(f"{CALLS.get(made.given.mode, CALLS[1])[0]}_init", how=How.PERSISTENT)
     if sent.synchronous is None:
         return phrases.made_by("MPI_Isend", "MPI_Issend", "MPI_Irsend", how=How.OR_BUFFERED)
     if sent.synchronous:

@@ -256,6 +256,23 @@ class OmpiWin(View):
     w_osc_module: int = pointer()
 
 
+class UcxPersistent(View):
+    """What pml/ucx has of a persistent request behind its ompi_request_t, the same in every release."""
+
+    struct = "mca_pml_ucx_persistent_request_t"
+    work: int = pointer(name="tmp_req")
+    """The request that does its work, 0 for none: that is given back as soon as it is done."""
+    flags: int = uint32()
+    buffer: int = pointer()
+    count: int = uint64()
+    datatype: int = pointer(name="ompi_datatype")
+    tag: int = uint64()
+    """UCX's."""
+    mode: int = uint32(name="send.mode")
+    endpoint: int = pointer(name="send.ep")
+    mask: int = uint64(name="recv.tag_mask")
+
+
 class Component(View):
     """The head of every component: what it is called."""
 

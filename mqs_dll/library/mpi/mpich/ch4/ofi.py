@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Status
@@ -39,22 +39,6 @@ from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 from mqs_dll.library.mpi.tag_codec import TagCodec
 
-SYNCHRONOUS_SEND = 72
-"""Bytes from the context of an answer to the send that waits for it (MPIDI_OFI_ssendack_request_t)."""
-
-EVENT = 64
-"""Bytes from the context in a request to what is done when libfabric is done with it."""
-
-OLD_DATATYPE, ARGUMENTS = 72, 88
-"""Bytes from the context in a receive (MPIDI_OFI_request_t): to 4.2 to its datatype, since 4.3 to its arguments."""
-
-OLD_CONTEXT_ID, CONTEXT_ID = 68, 112
-"""The same to its context id, of which 16 bits are read."""
-
-ALL_VCIS = 16
-"""Bytes in an entry of the table of processes before the pointer to its addresses, since 5.0."""
-
-HANDLE_BITS = 0xFFFFFFFF
 NO_SOURCE = "the source that it asked for is not known"
 NO_ORDER_OF_SENDERS = "its order among those of other senders is not known"
 
@@ -96,14 +80,19 @@ class Ch4Ofi(Netmod):
 
     SEND_EVENT = 1
     """The request alone ends: what libfabric sends is the program's buffer, no copy (MPIDI_OFI_EVENT_SEND)."""
-    UNPACKED = 96
-    """To 4.2: bytes from the context in a receive to the arguments of one that MPICH unpacks, and where it comes to."""
+    OLD_RECEIVE: ClassVar[type[views.OldOfiReceive]] = views.OldOfiReceive
+    """To 4.2."""
 
     def __init__(self, mpi: MpichProcessContext, traffic: OwnRequests, endpoints: Sequence[Endpoint]) -> None:
         """Begin; ``endpoints`` are those of all VCIs."""
         super().__init__(mpi, traffic)
         self._endpoints = endpoints
         self._base = mpi.layouts.offset(views.MpirRequest.struct, "dev.ch4.preq.p_type") or 0
+        self._event = views.OfiEvent.bind(mpi.layouts)
+        self._receive_of = views.OfiReceive.bind(mpi.layouts)
+        self._old_receive_of = self.OLD_RECEIVE.bind(mpi.layouts)
+        self._answer = views.OfiAnswer.bind(mpi.layouts)
+        self._address = views.OfiAddress.bind(mpi.layouts)
         version = mpi.release.version
         self._is_old = True if version.startswith(WITHOUT_ARGUMENTS) else None
         if version.startswith(WITH_ARGUMENTS):
@@ -164,7 +153,7 @@ class Ch4Ofi(Netmod):
             for each in endpoint.posted():
                 request, form = each.context - self._base, self._form()
                 if form.is_answer(each):
-                    request = self._memory.pointer(each.context + SYNCHRONOUS_SEND)
+                    request = self._answer.at(self._memory, each.context).signal_req
                     known = outgoing.pop(request, None)
                     sent[self._context(each.tag)].append(Ch4OfiSend(request, place, each.tag, each.source, True, known))
                 elif not form.codec.read(each.tag).protocol:
@@ -197,8 +186,8 @@ class Ch4Ofi(Netmod):
         width = len(self._endpoints)
         if width == 1 or variables.is_old(self._mpi):
             return self._memory.pointers(place, width)
-        others = self._memory.pointer(place + ALL_VCIS)
-        return (self._memory.pointer(place), *self._memory.pointers(others, width)[1:])
+        address = self._address.at(self._memory, place)
+        return (address.dest, *self._memory.pointers(address.all_dest, width)[1:])
 
     def _rank(self, place: int, address: int, entry: MpichEntry) -> int:
         """Return the rank in a communicator of the process at an address; INVALID_RANK where that isn't known."""
@@ -284,30 +273,28 @@ class Ch4Ofi(Netmod):
 
     def _kept_arguments(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return them as receives have them since 4.3."""
-        buffer, elements, handle = self._memory.pointers(request.address + self._base + ARGUMENTS, 3)
-        facts = self._mpi.datatypes.at(handle & HANDLE_BITS)
-        fits = facts is not None and (posted is None or elements * facts.size == posted.length)
-        return Arguments(buffer, elements, handle & HANDLE_BITS) if fits else None
+        kept = self._receive_of.at(self._memory, request.address + self._base)
+        facts = self._mpi.datatypes.at(kept.datatype)
+        fits = facts is not None and (posted is None or kept.count * facts.size == posted.length)
+        return Arguments(kept.buf, kept.count, kept.datatype) if fits else None
 
     def _kept_datatype(self, request: views.MpirRequest, posted: Posted | None) -> Arguments | None:
         """Return them as receives have them to 4.2: by the datatype, or where MPICH unpacks them."""
-        at = request.address + self._base
-        handle = self._memory.pointer(at + OLD_DATATYPE) & HANDLE_BITS
-        facts = self._mpi.datatypes.at(handle)
-        buffer, elements, unpacked_as, comes_to = self._memory.pointers(at + self.UNPACKED, 4)
+        kept = self._old_receive_of.at(self._memory, request.address + self._base)
+        facts = self._mpi.datatypes.at(kept.datatype)
         if facts is None or not facts.size:
             return None
-        if unpacked_as & HANDLE_BITS == handle and (posted is None or comes_to == posted.buffer):
-            return Arguments(buffer, elements, handle)
+        if kept.unpacked_as == kept.datatype and (posted is None or kept.comes_to == posted.buffer):
+            return Arguments(kept.buf, kept.count, kept.datatype)
         if posted is None or posted.length % facts.size:
             return None
-        return Arguments(posted.buffer, posted.length // facts.size, handle)
+        return Arguments(posted.buffer, posted.length // facts.size, kept.datatype)
 
     def _context_id(self, request: views.MpirRequest, entry: MpichEntry) -> int:
         """Return the context id of a receive; its communicator's where what lies there isn't one of that."""
-        places = [OLD_CONTEXT_ID] * (self._is_old is not False) + [CONTEXT_ID] * (not self._is_old)
+        readers = [self._old_receive_of] * (self._is_old is not False) + [self._receive_of] * (not self._is_old)
         at = request.address + self._base
-        kept = {int.from_bytes(self._memory.read(at + place, 2), "little") for place in places}
+        kept = {reader.at(self._memory, at).context_id for reader in readers}
         fitting = [each for each in kept if contexts.communicator_of(each) == entry.receives_in]
         return fitting[0] if len(fitting) == 1 else entry.receives_in
 
@@ -365,7 +352,7 @@ class Ch4Ofi(Netmod):
 
     def _is_in_place(self, request: int) -> bool:
         """Tell whether libfabric sends from the program's buffer."""
-        return self._memory.pointer(request + self._base + EVENT) & HANDLE_BITS == self.SEND_EVENT
+        return self._event.at(self._memory, request + self._base).event_id == self.SEND_EVENT
 
     def lost_sends(self) -> NoInformation | None:
         """Return why sends may be missing: libfabric's can't be read, or MPICH has one that libfabric doesn't."""

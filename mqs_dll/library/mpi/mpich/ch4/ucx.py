@@ -34,9 +34,6 @@ from mqs_dll.library.mpi.tag_codec import TagCodec, TagParts
 USER_BYTES = 8
 """Which MPICH has behind each request of UCX's: the address of its own (MPIDI_UCX_ucp_request_t)."""
 
-NEXT_WORKER = 88
-"""Bytes from one VCI's record to the next; the first one's has the context before its worker."""
-
 MAX_VCIS = 64
 """Also the length of a row of endpoints in the table of processes."""
 
@@ -249,8 +246,9 @@ def find(mpi: MpichProcessContext) -> list[UcxWorker]:
     if not place:
         return []
     found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
+    record_bytes = mpi.layouts.struct(views.UCX_CONTEXT).size or 0
     for index in range(1, MAX_VCIS):
-        other = memory.pointer(place + NEXT_WORKER * index)
+        other = memory.pointer(place + record_bytes * index)
         if not variables.is_pointer(other):
             break
         if not is_worker(memory, other):

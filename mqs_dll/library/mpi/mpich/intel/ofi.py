@@ -62,7 +62,7 @@ class IntelOfi(ofi.Ch4Ofi):
     """Intel MPI's netmod ofi of one process."""
 
     SEND_EVENT = 2
-    UNPACKED = 80
+    OLD_RECEIVE = views.IntelOfiReceive
 
     def __init__(self, mpi: MpichProcessContext, endpoint: Endpoint) -> None:
         super().__init__(mpi, NetworkRequests(mpi), [endpoint])
