@@ -102,6 +102,7 @@ class Look(NamedTuple):
     went_on: bool
     halt: Halt | None
     windows: tuple[Window, ...] | None
+    slices: int
 
 
 # ---------------------------------------------------------------- communicators
@@ -294,6 +295,7 @@ def rank(
     went_on: bool = False,
     halt: Halt | None = None,
     windows: Iterable[Window] | None = None,
+    slices: int = 0,
     earlier: Rank | None = None,
     state: RankState = RankState.READ,
     why: str = "",
@@ -319,6 +321,7 @@ def rank(
         went_on: Whether that was seen.
         halt: What else than the debugger keeps it standing.
         windows: What it says of its one-sided windows; None where it wasn't asked.
+        slices: How many time slices its main thread has had.
         earlier: The same rank, one sample before.
         state: For all but READ there are no samples, and operations don't count.
         why: What is in the way of reading it.
@@ -337,7 +340,7 @@ def rank(
     )
     listed = None if windows is None else tuple(windows)
     reasons = hidden if isinstance(hidden, Mapping) else dict.fromkeys(hidden, "made up to be hidden")
-    look = Look(operations, tuple(member_of), threads, reasons, tuple(broken), watched, went_on, halt, listed)
+    look = Look(operations, tuple(member_of), threads, reasons, tuple(broken), watched, went_on, halt, listed, slices)
     looks = () if state is not RankState.READ else (*(earlier.looks if earlier else ()), look)
     known_pid = 1000 + (number or 0) if pid is None else pid
     return Rank(world, number, looks, JobProcess(world, number, host, known_pid, program, state, why, way_out, ()))
@@ -401,6 +404,7 @@ def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, times:
             went_on=look.went_on and number > 0,
             watched=look.watched and number > 0,
             halt=look.halt,
+            slices=look.slices,
         )
         for number, look in enumerate(plan.looks)
     )

@@ -28,6 +28,7 @@ from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
 from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.naming import Names
+from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Mode, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (
     ANY,
@@ -569,6 +570,35 @@ def test_a_straggler_is_suspected() -> None:
         "Ranks [0-1] wait in MPI_Recv from rank 2, tag 1 on MPI_COMM_WORLD, "
         "but rank 2 is outside MPI in exchange at solver.c:42, and did not move between two samples."
     )
+
+
+def straggling(*slices: int, **facts: Any) -> Finding:
+    """Return what is found of rank 0, which waits for rank 1, whose stack is the same whenever it is sampled."""
+    straggler: Rank | None = None
+    for each in slices:
+        straggler = rank(1, slices=each, earlier=straggler, **facts)
+    assert straggler is not None
+    return conclude(job(still(0, receive(1), call="MPI_Recv"), straggler)).findings[0]
+
+
+@pytest.mark.parametrize(
+    ("slices", "computes"), [((7, 12), False), ((7, 13), True), ((0, 900), False), ((9, 0), False)]
+)
+def test_one_that_ran_between_two_samples_computes_though_it_is_met_in_the_same_sleep(
+    slices: tuple[int, int], computes: bool
+) -> None:
+    """A stop and a start cost a thread that sleeps a time slice each; 0 is not known."""
+    found = straggling(*slices)
+    assert found.cause is Cause.OUTSIDE
+    assert found.sentence.endswith("and computes." if computes else "and did not move between two samples.")
+
+
+def test_a_thread_that_waits_in_mpi_stands_though_the_main_thread_runs() -> None:
+    """Nor does one move that polls inside MPI, or asks by MPI_Test."""
+    inside = [stack(None), replace(stack("MPI_Recv"), thread=2)]
+    for stacks in (inside, inside[1:], [stack("MPI_Test")]):
+        waits = rank(0, receive(1), stacks=stacks, slices=900, earlier=rank(0, receive(1), stacks=stacks, slices=7))
+        assert Analysis(job(waits, still(1, receive(0), call="MPI_Recv"))).motions == [Motion.SAME] * 2
 
 
 def test_a_collective_whose_message_may_come_from_anybody_waits_for_those_who_are_missing() -> None:
