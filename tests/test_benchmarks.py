@@ -197,7 +197,7 @@ def test_a_program_is_read_again_and_again(
     assert healthy.main([*options, *in_its_folder]) == 0
     assert capsys.readouterr().out.startswith("2 looks: 2 nothing stuck")
     assert healthy.main([*options, *mpiexec, hangs, "."]) == 1
-    assert "look 1: Stuck for good: rank 0 waits" in capsys.readouterr().out
+    assert "look 1: Stuck for good" in capsys.readouterr().out
     assert healthy.main([*options, "true"]) == 1
     assert capsys.readouterr().out.startswith("0 looks: none saw it; 4 more saw nothing of it")
 

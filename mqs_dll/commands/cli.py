@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mqs_dll import __version__
 from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
@@ -146,6 +146,11 @@ class _Parser(argparse.ArgumentParser):
             self.print_usage(sys.stderr)
             print(f"{self.prog}: {message}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write a message; since Python 3.11.7 argparse itself passes over a failure to, and `--help` ends with 0."""
+        if stream := file or sys.stderr:
+            stream.write(message)
 
 
 def _parser() -> argparse.ArgumentParser:

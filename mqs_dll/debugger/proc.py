@@ -314,6 +314,11 @@ def turns(thread: int) -> tuple[int, ...]:
         return ()
 
 
+def slices(thread: int) -> int:
+    """Return how many time slices a thread has had, 0 where that isn't known."""
+    return next(iter(turns(thread)[2:]), 0)
+
+
 def processes_with(variable: str) -> list[int]:
     """Return the processes in whose environment a variable stands, as "NAME=value"; a zombie has none any more."""
     found = []

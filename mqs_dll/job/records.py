@@ -172,6 +172,8 @@ class Sample:
     the same call again at once."""
     halt: Halt | None = None
     """What kept it standing before and after the sample; None for a rank that ran."""
+    slices: int = 0
+    """How many time slices its main thread had had by then (schedstat); 0 where that isn't known."""
 
 
 STARTING = frozenset({"MPI_Init", "MPI_Init_thread", "MPI_Session_init"})

@@ -143,7 +143,7 @@ def test_a_member_that_always_reads_the_same_is_not_solved(learnt: Learnt) -> No
     """Many places with one value are one observation."""
     solver = learnt.solver
     worlds = [(dump, address, 0) for dump, address, _ in solver.places("comms", label="world")]
-    with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
+    with pytest.raises(Unsolved, match="expect 1 different"):
         solver.solve_number("MPIR_Comm", "comm_kind", "the kind", worlds)
 
 

@@ -22,7 +22,14 @@ from mqs_dll.commands import cli
 from mqs_dll.commands.doctor import advice, process, report
 from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, Limitation, ProcessFacts, Remedy, Visibility
 from mqs_dll.contract.abi import LayoutOrigin, MpiFacts, Operation, ProfileFacts
-from mqs_dll.contract.errors import BrokenStructureError, MqsError, NoInformation
+from mqs_dll.contract.errors import (
+    BrokenStructureError,
+    FinalizedError,
+    MqsError,
+    NoInformation,
+    NotInitializedError,
+    UnknownMpiError,
+)
 from mqs_dll.debugger.library_file import FileProcess
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.library.layouts import profiles
@@ -342,17 +349,17 @@ def test_a_list_that_breaks_off(
 
 
 @pytest.mark.parametrize(
-    ("phase", "words"),
-    [("before", "Let the process run past MPI_Init"), ("after", "between MPI_Init and MPI_Finalize")],
+    ("phase", "error"),
+    [("before", NotInitializedError), ("after", FinalizedError)],
 )
 @pytest.mark.parametrize("name", [LIVE[0], LIVE[2]])
-def test_outside_of_mpi(doctor: Doctor, compiler: Compiler, name: str, phase: str, words: str) -> None:
+def test_outside_of_mpi(doctor: Doctor, compiler: Compiler, name: str, phase: str, error: type[MqsError]) -> None:
     """Before MPI_Init and after MPI_Finalize there is a sentence that says so and what to do, and nothing else."""
     mpi = named(name)
     with running_job(compiler, mpi, mpi.transports[0], "phase", 1, arguments=[phase]) as job:
         result = doctor(job.wait_until_ready()[0]["pid"])
     assert (result.code, result.out) == (3, "")
-    assert words in result.err
+    assert error.help in result.err
 
 
 def test_no_rank(doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,8 +371,8 @@ def test_no_rank(doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with running(compile_target(tmp_path / "sleeper", "sleeper.c", "-pthread"), "threads") as target:
         other = doctor(target.pid)
     assert (other.code, other.out) == (3, "")
-    assert "the program uses no MPI that libmqs knows" in other.err
-    assert "; but 1 of its files can't be read or were replaced since, /opt/libmpi.so.40 among them" in other.err
+    assert UnknownMpiError.help in other.err
+    assert "/opt/libmpi.so.40" in other.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["0"], ["1", "2"]])

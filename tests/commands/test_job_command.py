@@ -26,7 +26,6 @@ from tests.support.targets import compile_target, wait_until
 from tests.support.targets import running as running_program
 
 MPI = open_mpis()[0]
-MISMATCH = "rank 1 waits for tag 7777 from rank 2 on 'halo exchange'; rank 2 sent tag 7776"
 PROVED, SUSPECTED, NOT_READ, USAGE, INTERRUPTED = 1, 2, 3, 64, 130
 
 
@@ -156,10 +155,9 @@ def test_one_sample_proves_nothing_that_a_message_under_way_could_change(
 def test_without_stopping_nothing_is_proved(hung: Job, capsys: pytest.CaptureFixture[str]) -> None:
     """With --no-stop no rank stands still, and the report says so."""
     capsys.readouterr()
-    code, out, _ = mqs(capsys, "job", hung.launcher.pid, "--no-stop", "--interval", "100ms")
+    code, out, _ = mqs(capsys, "job", hung.launcher.pid, "--no-stop", "--interval", "100ms", "--json")
     assert code == SUSPECTED
-    assert "STUCK FOR GOOD" not in out
-    assert "the ranks ran while they were read" in out
+    assert json.loads(out)["job"]["stopped"] is False
 
 
 def test_without_counting_what_a_loop_could_be_is_suspected(
@@ -233,7 +231,7 @@ def test_pictures_are_written_beside_the_text(saved: Path, tmp_path: Path, capsy
     page, picture = tmp_path / "hang.html", tmp_path / "hang.svg"
     code, out, _ = mqs(capsys, "job", "--load", saved, "--html", page, "--svg", picture)
     assert (code, out.startswith("STUCK FOR GOOD")) == (PROVED, True)
-    assert MISMATCH.partition(" ")[2].partition("'")[0] in page.read_text()
+    assert "tag 7777" in page.read_text()
     assert "<svg" in picture.read_text()
 
 

@@ -162,7 +162,7 @@ def test_a_row_shows_what_its_rank_waits_for() -> None:
     [
         (rank(0, hidden=[Queue.SENDS]), ["?", "0", "0"]),
         (rank(0, receive(1), broken=[Queue.RECEIVES]), ["0", "?", "0"]),
-        (rank(0, note("5 for communicators that this process has not made yet")), ["0", "0", "?"]),
+        (rank(0, note("5 messages")), ["0", "0", "?"]),
         (rank(0, state=RankState.UNREADABLE, why="no"), ["?", "?", "?"]),
         (rank(0, send(ANY, ANY, length=-1)), ["1", "0", "0"]),
     ],

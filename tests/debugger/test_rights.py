@@ -285,14 +285,13 @@ def test_the_user_cant_trace_what_has_become_that_user() -> None:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "here\n"
-            code = f"open('/proc/{process.pid}/mem', 'rb')"
             tried = subprocess.run(
-                [sys.executable, "-I", "-c", code], user=NOBODY.user, group=NOBODY.group, extra_groups=[], check=False,
-                capture_output=True, text=True,
+                ["cat", f"/proc/{process.pid}/mem"], user=NOBODY.user, group=NOBODY.group, extra_groups=[], check=False,
+                capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
             )  # fmt: skip
         finally:
             process.kill()
-    assert "PermissionError" in tried.stderr
+    assert "Permission denied" in tried.stderr
 
 
 def test_processes_that_were_opened_before_need_no_rights_afterwards(

@@ -94,7 +94,10 @@ def strange_job() -> Job:
         CallStack(2**31, None, None, frame, (frame, frame), HOSTILE, (2**64 - 8, 128)),
         CallStack(1, HOSTILE, frame, None, (), ""),
     )
-    samples = (replace(sample, snapshot=snapshot, stacks=stacks, progressed=True), replace(sample, snapshot=other))
+    samples = (
+        replace(sample, snapshot=snapshot, stacks=stacks, progressed=True, slices=2**63),
+        replace(sample, snapshot=other),
+    )
     processes = (replace(first, samples=samples, program=HOSTILE, host=HOSTILE), *made.processes[1:])
     return replace(made, title=HOSTILE, processes=processes, launcher=None, sizes=(None, 6), stopped=False)
 

@@ -123,6 +123,7 @@ HANGING = (
     Scene("too_small.c", 2),
     Scene("too_small.c", 2, "arrived"),
     Scene("straggler.c", 3),
+    Scene("straggler.c", 3, "rests"),
     Scene("last_rank.c", 3),
     Scene("asking.c", 2),
     Scene("asking.c", 2, "probe"),

@@ -102,6 +102,7 @@ class MadeUpSample(NamedTuple):
     progressed: bool
     halt: Halt | None
     windows: tuple[Window, ...] | None
+    slices: int
 
 
 # ---------------------------------------------------------------- communicators
@@ -294,6 +295,7 @@ def rank(
     progressed: bool = False,
     halt: Halt | None = None,
     windows: Iterable[Window] | None = None,
+    slices: int = 0,
     earlier: Rank | None = None,
     state: RankState = RankState.READ,
     why: str = "",
@@ -319,6 +321,7 @@ def rank(
         progressed: Whether that was seen.
         halt: What else than the debugger keeps it standing.
         windows: What it says of its one-sided windows; None where it wasn't asked.
+        slices: How many time slices its main thread has had.
         earlier: The same rank, one sample before.
         state: For all but READ there are no samples, and operations don't count.
         why: What is in the way of reading it.
@@ -338,7 +341,7 @@ def rank(
     listed = None if windows is None else tuple(windows)
     reasons = hidden if isinstance(hidden, Mapping) else dict.fromkeys(hidden, "made up to be hidden")
     sample = MadeUpSample(
-        operations, tuple(member_of), threads, reasons, tuple(broken), watched, progressed, halt, listed
+        operations, tuple(member_of), threads, reasons, tuple(broken), watched, progressed, halt, listed, slices
     )
     samples = () if state is not RankState.READ else (*(earlier.samples if earlier else ()), sample)
     known_pid = 1000 + (number or 0) if pid is None else pid
@@ -403,6 +406,7 @@ def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, times:
             progressed=sample.progressed and number > 0,
             watched=sample.watched and number > 0,
             halt=sample.halt,
+            slices=sample.slices,
         )
         for number, sample in enumerate(plan.samples)
     )

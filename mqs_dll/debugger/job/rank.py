@@ -25,7 +25,7 @@ from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, environment_variable, missing_files
-from mqs_dll.debugger.proc import check_readable, read_stat, read_status
+from mqs_dll.debugger.proc import check_readable, read_stat, read_status, slices
 from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.job.found import FoundRank
@@ -59,6 +59,8 @@ class LiveRank:
         """As JobProcess has it, of the last sample."""
         self.halt: Halt | None = None
         """What kept it standing in the last sample, other than we."""
+        self.slices = 0
+        """As Sample has it, of the last sample."""
         self._failure: MqsError | None = None
         self._open_queues = open_queues
         self._process: LiveProcess | None = None
@@ -135,7 +137,8 @@ class LiveRank:
             self.read()
 
     def capture(self, stop: all_stopped) -> None:
-        """Keep the stacks of the process, which stands still."""
+        """Keep the stacks of the process, which stands still, and how often its main thread ran before."""
+        self.slices = slices(self.found.pid)
         is_starting = isinstance(self._failure, NotInitializedError)
         if (self.snapshot is not None or is_starting) and self._process is not None:
             self._captured = capture(self._process, stop.registers(self.found.pid))

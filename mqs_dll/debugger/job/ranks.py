@@ -217,6 +217,7 @@ class Here(Closes):
             progressed=moved is True,
             watched=moved is not None,
             halt=rank.halt,
+            slices=rank.slices,
         )
         known = found.rank if number is None else number
         return replace(base, rank=known, why=why, samples=(sample,), test=rank.test, transient=rank.transient)

@@ -106,7 +106,7 @@ def test_nothing_of_what_was_read_is_lost_in_folding() -> None:
         made(0, *received, call="MPI_Recv", arguments=given(source=ANY)),
         made(1, call="MPI_Barrier", progressed=True, halt=Halt("SIGSTOP")),
         made(2, stacks=Hidden("no reason", "none")),
-        made(3, hidden=[Queue.SENDS], windows=[]),
+        made(3, hidden=[Queue.SENDS], windows=[], slices=1 << 60),
         made(None, program="\udcff", state=RankState.UNREADABLE, why="why"),
         made(0, send(0, length=1 << 60), call="MPI_Send", world=1, pid=7),
     ]

@@ -21,7 +21,7 @@ SECONDS = 0.02
 
 
 class Moving(MemoryImage):
-    """A process that is found in another call at one of the fetches, and in the first one again at the next."""
+    """A process that is found in another call at one fetch (0 is the first), and in the first again at the next."""
 
     def __init__(self, at: int, address: int = PAGE + 64) -> None:
         super().__init__({PAGE: bytes(256)})
@@ -36,9 +36,12 @@ class Moving(MemoryImage):
         return super().fetch(address, size)
 
 
-@pytest.mark.parametrize("at", [2, peek.MIN_PEEKS // 2, peek.MIN_PEEKS])
+@pytest.mark.parametrize("at", [1, peek.MIN_PEEKS // 2, peek.MIN_PEEKS - 1])
 def test_a_call_that_ended_for_a_moment_is_seen(at: int) -> None:
-    """A process whose frame was another one at any peek went on, although it is back in the same call."""
+    """A process whose frame was another one at any peek went on, although it is back in the same call.
+
+    The last one is that which a machine without time to spare comes to: MIN_PEEKS are made, however late it is.
+    """
     assert peek.changed([(Moving(at), [FRAME])], SECONDS, None) == [True]
 
 
@@ -47,7 +50,7 @@ def test_a_call_that_lasts_is_not_taken_for_several() -> None:
     still = MemoryImage({PAGE: bytes(256)})
     beside = Moving(2, PAGE + 64 + 56)
     assert peek.changed([(still, [FRAME]), (beside, [FRAME])], SECONDS, None) == [None, None]
-    assert len(still.fetches) > peek.MIN_PEEKS
+    assert len(still.fetches) >= peek.MIN_PEEKS
 
 
 def test_each_process_has_its_own_answer() -> None:

@@ -261,7 +261,7 @@ def test_a_row_may_show_how_its_member_is_seen() -> None:
         MemberRow("grp_parent_group_ptr", "the text behind the pointer", "other", seen=behind),
     )
     always = MemberRow("grp_flags", "the same text", lambda *_: True, seen=lambda *_: True)
-    with pytest.raises(Unsolved, match="expect 1 different values; two are needed"):
+    with pytest.raises(Unsolved, match="expect 1 different"):
         solver.solve_members("ompi_group_t", places, always, among=(8,))
     solver.solve_members("ompi_group_t", places, always._replace(constant=True), among=(8,))
     assert solver.offsets["ompi_group_t"] == {"sparse_data": 0, "grp_parent_group_ptr": 4, "grp_flags": 8}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mpi4py import MPI
 
-TIME_LIMIT_SECONDS = 120
+TIME_LIMIT_SECONDS = 300
 
 signal.alarm(TIME_LIMIT_SECONDS)  # nothing is left behind even when the harness dies
 

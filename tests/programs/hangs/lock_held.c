@@ -5,7 +5,9 @@
 
 static void go_on(MPI_Win table, double *cells)
 {
-    for (int word = 0; rank != 2;) {
+    for (int word = 0;; MPI_Barrier(MPI_COMM_WORLD)) {
+        if (rank == 2)
+            continue;
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, table);
         MPI_Put(cells, 1, MPI_DOUBLE, 2, 0, 1, MPI_DOUBLE, table);
         come_late();

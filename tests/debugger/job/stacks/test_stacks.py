@@ -247,9 +247,14 @@ def sleeper(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         yield child.pid, program
 
 
+def need_pystack() -> None:
+    """Skip a test where the extra isn't installed."""
+    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+
+
 def test_the_python_frame_is_the_innermost_that_is_not_mpi4pys(sleeper: tuple[int, Path]) -> None:
     """With its function, file and line."""
-    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    need_pystack()
     pid, program = sleeper
 
     def innermost() -> Frame | None:
@@ -322,7 +327,7 @@ def test_the_test_that_pytest_runs_is_in_its_process(tmp_path: Path) -> None:
 
 def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Path]) -> None:
     """Its counters lie in no stack of the machine's."""
-    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    need_pystack()
     pid, _ = sleeper
     seen: set[str] = set()
 
@@ -335,7 +340,7 @@ def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Pat
 
 def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, Path], tmp_path: Path) -> None:
     """By the same library."""
-    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    need_pystack()
     pid, program = sleeper
     core = gcore(pid, tmp_path / "core")
     frame = python_stacks_in_core(core, str(Path(sys.executable).resolve()))[pid].innermost
@@ -354,7 +359,7 @@ def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
     sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process without an interpreter gives no stacks; an error in what we make of them is not passed over."""
-    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    need_pystack()
     assert python_stacks(1) == {}
     monkeypatch.setattr(python, "_read", lambda frames: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -363,7 +368,7 @@ def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
 
 def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
     """Beside the MPI call; its caller in C is mpi4py, which nobody needs to know."""
-    pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
+    need_pystack()
     mpi = MPIS["mpich-4.3.2-pypi"]
     if mpi.missing or mpi.python is None:
         pytest.skip(mpi.missing or "mpi4py is not on this machine: python tests/install_mpis.py")
