@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,8 +48,10 @@ LONG, SHORT, MAX_INTERVAL = 300, 100, 1600
 """Milliseconds between two samples at what is fine, which must have had time to go on, and at what hangs; at most."""
 
 
-def intervals(first: int) -> Iterator[int]:
-    """Yield intervals for looks at one program, each twice the one before, until it has had time enough.
+def intervals(first: int, seen: Sequence[str] = ()) -> Iterator[int]:
+    """Yield intervals for samples of one program, each twice the one before, until it has had time enough.
+
+    The assertion then shows what was ``seen``.
 
     Ranks that wait need to run between two samples to be known to stand still. On a busy machine they don't get to in a
     short interval: then nothing is known, though their calls and all arguments are.
@@ -57,7 +59,7 @@ def intervals(first: int) -> Iterator[int]:
     deadline = time.monotonic() + PATIENCE
     while True:
         yield first
-        assert time.monotonic() < deadline, "it got no verdict"
+        assert time.monotonic() < deadline, "\n".join(("it got no verdict", *seen))
         first = min(2 * first, MAX_INTERVAL)
 
 
@@ -125,12 +127,12 @@ def test_each_program_gets_its_verdict(
             _judge_without_queues(mpi, scene, job, capsys, LONG)
             return
         how = whole if has_sentences(mpi, transport, scene) else facts if sure else causes_and_ranks
-        for interval in intervals(SHORT):
+        for interval in intervals(SHORT, seen := [f"expected {expected}"]):
             report = judge(job, capsys, interval)
             assert report.outcome is not Outcome.PROVED or Outcome.PROVED in outcomes, report
             if report.outcome in outcomes and report.fits(expected, how):
                 break
-            print(f"{interval} ms: {report}\nexpected {expected}")
+            seen.append(f"{interval} ms: {report}")
         if scene.file != FLOOD:
             _read_by_libmqs(job)
         _judge_without_queues(mpi, scene, job, capsys, SHORT)
@@ -193,12 +195,12 @@ def _judge_without_queues(mpi: Mpi, scene: Scene, job: Job, capsys: pytest.Captu
     causes = read_without_queues().get(str(scene))
     same = read_page()[str(scene)].expected_on(mpi)
     outcome = Outcome.SUSPECTED if any(each.said for each in same) else Outcome.NOTHING_STUCK
-    for interval in intervals(first):
+    for interval in intervals(first, seen := [f"expected {outcome} of {causes or same}"]):
         report = judge(job, capsys, interval, "--no-queues")
         assert report.outcome in {outcome, Outcome.NOTHING_STUCK, Outcome.NOT_READ}  # not all arguments, at first
         if report.outcome is outcome and (report.fits(same, sentence) or report.causes == causes):
             break
-        print(f"{interval} ms: {report}")
+        seen.append(f"{interval} ms: {report}")
 
 
 README = Path(__file__).parents[2] / "README.md"
