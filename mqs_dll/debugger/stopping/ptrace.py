@@ -25,6 +25,13 @@ _LETTING_GO = 1.0
 _FIRST_DELAY, _MAX_DELAY = 0.00005, 0.01
 """Seconds between two requests for news."""
 
+_STANDSTILL = 0.5
+"""Seconds between two requests in which neither we nor the thread can have run: the machine stood still, or had none
+left. They don't count."""
+
+_AT_LEAST = 0.02
+"""Seconds that a thread gets after them."""
+
 _NT_PRSTATUS = 1
 _WALL = 0x40000000
 """__WALL of waitpid: threads too, not only processes."""
@@ -80,6 +87,8 @@ def news(thread: int, deadline: float, sleep: Callable[[float], None] = time.sle
         TimeoutError: it runs on.
     """
     delay = _FIRST_DELAY
+    last = time.monotonic()
+    deadline = max(deadline, last + _AT_LEAST)
     while True:
         try:
             seen, status = wait(thread)
@@ -87,8 +96,12 @@ def news(thread: int, deadline: float, sleep: Callable[[float], None] = time.sle
             return None
         if seen:
             return status if os.WIFSTOPPED(status) else None
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now - last > _STANDSTILL:  # nor did the thread run then
+            deadline += now - last
+        if now > deadline:
             raise TimeoutError
+        last = now
         sleep(delay)
         delay = min(delay * 2, _MAX_DELAY)
 
