@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 from mqs_dll.contract import phrases
 
-ANY = (1 << 64) - 1
+ALL_BITS = (1 << 64) - 1
+"""Of a tag."""
+
+ANY = ALL_BITS
 """A receive's source that is anybody; a peer that the fabric doesn't keep, or doesn't know (libfabric's
 FI_ADDR_UNSPEC)."""
 

@@ -59,6 +59,17 @@ class Layouts:
         except KeyError:
             raise LayoutError(f"nothing tells the layout of {name}") from None
 
+    def size(self, struct: str) -> int:
+        """Return the bytes of a whole struct.
+
+        Raises:
+            LayoutError: no source has the struct, or its size.
+        """
+        size = self.struct(struct).size
+        if size is None:
+            raise LayoutError(f"nothing gives the size of {struct}")
+        return size
+
     def offset(self, struct: str, member: str) -> int | None:
         """Return the offset of a member in bytes, None when that struct has no such member in this MPI.
 

@@ -231,18 +231,15 @@ def of_fabric(fabric: str, mpi: str, release: str) -> Iterator[Layouts]:
     yield from shipped_of_fabric(fabric, release)
 
 
-def shipped_of_fabric(fabric: str, release: str) -> list[Layouts]:
-    """Return the layouts of a fabric that libmqs ships, the nearest to a release first."""
+def shipped_of_fabric(fabric: str, release: str) -> Iterator[Layouts]:
+    """Yield the layouts of a fabric that libmqs ships, the nearest to a release first."""
 
     def distance(known: str) -> int:
         return abs(_number(known) - _number(release))
 
     nearest = ((min(profile.releases, key=distance), profile) for profile in shipped(fabric))
-    ordered = sorted(nearest, key=lambda each: (distance(each[0]), each[0], each[1].build))
-    return [
-        profile.layouts.named(" ".join(filter(None, ("layout", fabric, known, profile.build))))
-        for known, profile in ordered
-    ]
+    for known, profile in sorted(nearest, key=lambda each: (distance(each[0]), each[0], each[1].build)):
+        yield profile.layouts.named(" ".join(filter(None, ("layout", fabric, known, profile.build))))
 
 
 def _number(release: str) -> int:

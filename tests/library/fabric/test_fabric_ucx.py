@@ -17,9 +17,9 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.job.snapshot import Snapshot
+from mqs_dll.library.fabric import ALL_BITS
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.matching import (
-    ALL_BITS,
     COMPLETED,
     EAGER,
     EAGER_ONLY,

@@ -22,12 +22,15 @@ from mqs_dll.library.fabric.ucx import views as ucx_views
 from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
 from mqs_dll.library.layouts.selection import nearest_first, of_machine
 from mqs_dll.library.layouts.view import View, wanted_members
+from mqs_dll.library.mpi.mpich import views as mpich_views
+from mqs_dll.library.mpi.openmpi import views as openmpi_views
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
 from mqs_dll.library.mpi.openmpi.views import OmpiGroup
 
 FILES = sorted(path for path in Path(FOLDER).glob("openmpi-*.json") if not load(path).fixed)
 FABRIC_FILES = sorted(each for fabric in ("ucx", "libfabric") for each in Path(FOLDER).glob(f"{fabric}-*.json"))
-VIEWS_OF = {"UCX": ucx_views, "libfabric": ofi_views}
+FIXED_FILES = [Path(FOLDER) / f"{mpi}-every-release.json" for mpi in ("mpich", "openmpi")]
+VIEWS_OF = {"UCX": ucx_views, "libfabric": ofi_views, "mpich": mpich_views, "openmpi": openmpi_views}
 LINKS = {"ucp_request": ["recv.queue"], "ucp_recv_desc": ["tag_list"], "sock_op": ["op"]}
 """Members that no view has, since a walker comes by them."""
 MACHINES = ("x86_64", "aarch64")
@@ -165,11 +168,12 @@ def test_each_offset_of_a_shipped_profile_has_evidence(path: Path) -> None:
         assert set(text["evidence"].get(name, ())) == set(entry["members"])
 
 
-@pytest.mark.parametrize("path", FABRIC_FILES, ids=lambda path: path.stem)
-def test_each_offset_of_a_fabric_s_profile_has_evidence_and_is_read(path: Path) -> None:
-    """As those of an MPI's: of all that a walker reads, offsets are in these files alone."""
+@pytest.mark.parametrize("path", [*FABRIC_FILES, *FIXED_FILES], ids=lambda path: path.stem)
+def test_each_offset_of_a_fabric_or_of_all_releases_has_evidence_and_is_read(path: Path) -> None:
+    """As those of an MPI's, and what lies alike in all of its releases: no file has what no walker reads."""
     text = json.loads(path.read_text())
-    views = VIEWS_OF[load(path).fabric]
+    profile = load(path)
+    views = VIEWS_OF[profile.fabric or profile.mpi]
     wanted = wanted_members(tuple(each for each in vars(views).values() if is_view(each)))
     for name, entry in text["structs"].items():
         assert set(entry["members"]) <= {*wanted.get(name, ()), *LINKS.get(name, ())}

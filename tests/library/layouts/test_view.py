@@ -71,6 +71,13 @@ def test_a_missing_member_is_refused_unless_it_is_optional() -> None:
         Base.bind(lacking)
 
 
+def test_a_size_that_no_source_has_is_refused() -> None:
+    """Nothing is read at a stride that would be made up."""
+    assert LAYOUTS.size("derived_t") == 64
+    with pytest.raises(LayoutError, match="the size of base_t"):
+        Layouts([StructLayout("base_t", None, {}, "test")]).size("base_t")
+
+
 def test_a_missing_struct_is_refused() -> None:
     """Binding names the struct that no source has."""
     with pytest.raises(LayoutError, match="nothing tells the layout of base_t"):

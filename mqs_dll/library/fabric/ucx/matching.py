@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
-from mqs_dll.library.fabric import Arrived, Posted
+from mqs_dll.library.fabric import ALL_BITS, Arrived, Posted
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.worker import UcxWorker
 from mqs_dll.library.memory import WORD, bounded
 
 TABLE_SLOTS = 1024
 """Queues for receives without wildcards: halves of tags are taken modulo UCP_TAG_MATCH_HASH_SIZE (1021), and xored."""
-
-ALL_BITS = (1 << 64) - 1
 
 MOST = 1 << 22
 """More receives or messages than a process has."""

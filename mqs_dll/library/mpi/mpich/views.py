@@ -472,10 +472,9 @@ class OldGroup(View):
 
 
 class Ch4Window(View):
-    """ch4's part of a window."""
+    """ch4's part of a window, from its number on (win_id)."""
 
     struct = "MPIDIG_win_t"
-    win_id: int = inside()
     sync: int = inside()
 
 

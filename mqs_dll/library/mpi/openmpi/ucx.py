@@ -18,8 +18,8 @@ from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation, TargetReadError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.contract.phrases import How
-from mqs_dll.library.fabric import Arrived, Posted, Received
-from mqs_dll.library.fabric.ucx.matching import ALL_BITS, UcxMatching, arrivals
+from mqs_dll.library.fabric import ALL_BITS, Arrived, Posted, Received
+from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
 from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
 from mqs_dll.library.memory import WORD, Memory, cached_per_sweep

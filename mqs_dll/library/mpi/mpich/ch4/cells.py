@@ -74,9 +74,9 @@ class Cells:
         self._layouts = layouts
         self._transport = views.CellTransport.bind(layouts)
         self._cell_of = views.Cell.bind(layouts)
-        self._before = layouts.struct(views.CellHeader.struct).size or 0
+        self._before = layouts.size(views.CellHeader.struct)
         """Bytes before each cell."""
-        self._start = self._before + (layouts.struct(views.Cell.struct).size or 0)
+        self._start = self._before + layouts.size(views.Cell.struct)
         self._head = self._start + self._header.end
         """Bytes of a cell that are read: of the rest of its 16 KiB, or more, nothing is needed."""
         self._blocks = list(self._find())
@@ -214,7 +214,7 @@ class CellChains:
         self._queue = views.CellQueue.bind(layouts)
         first = self._links.at(memory, own[0])
         self._base = own[0] - first.handle
-        queue_bytes = layouts.struct(views.CellQueue.struct).size or 0
+        queue_bytes = layouts.size(views.CellQueue.struct)
         with suppress(TargetReadError):
             self._read(own, queues + first.block_idx * queue_bytes)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from mqs_dll.library.fabric import Posted
+from mqs_dll.library.fabric import ALL_BITS, Posted
 from mqs_dll.library.mpi.tag_codec import NONE, BitField, TagCodec
 
 # ---------------------------------------------------------------- ucx
@@ -39,8 +39,6 @@ def ucx_codecs(ignore: int | None, release: str) -> Sequence[TagCodec]:
 
 
 # ---------------------------------------------------------------- ofi
-
-ALL_BITS = (1 << 64) - 1
 
 SSEND_ACK = 1
 """Of the protocol's bits: the answer to a synchronous send (MPIDI_OFI_SYNC_SEND_ACK)."""

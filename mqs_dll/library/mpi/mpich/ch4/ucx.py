@@ -246,7 +246,7 @@ def find(mpi: MpichProcessContext) -> list[UcxWorker]:
     if not place:
         return []
     found = [find_worker(image, memory, memory.pointer(place), USER_BYTES, "mpich")]
-    record_bytes = mpi.layouts.struct(views.UCX_CONTEXT).size or 0
+    record_bytes = mpi.layouts.size(views.UCX_CONTEXT)
     for index in range(1, MAX_VCIS):
         other = memory.pointer(place + record_bytes * index)
         if not variables.is_pointer(other):
