@@ -618,7 +618,7 @@ class Sent:
         self.folder = folder
         command = archive.command(len(packed), [])
         self.shell = subprocess.Popen(
-            ["env", "--default-signal=INT", "sh", "-c", f"exec {command}"],
+            ["env", "--default-signal=HUP,INT", "sh", "-c", f"exec {command}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "TMPDIR": str(folder), "PATH": f"{sys.base_prefix}/bin:{os.environ['PATH']}"},
