@@ -18,7 +18,7 @@ from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.job.snapshot import Snapshot
 from mqs_dll.library.fabric import ALL_BITS
-from mqs_dll.library.fabric.ucx import views
+from mqs_dll.library.fabric.ucx import find_worker, views
 from mqs_dll.library.fabric.ucx.matching import (
     COMPLETED,
     EAGER,
@@ -29,9 +29,9 @@ from mqs_dll.library.fabric.ucx.matching import (
     RENDEZVOUS,
     UcxMatching,
 )
-from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_RENDEZVOUS, UcxRequests
+from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_SEND, OP_SYNC, UcxRequests
 from mqs_dll.library.fabric.ucx.version import VERSION_FUNCTION
-from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker, find_worker
+from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
 from mqs_dll.library.layouts.profiles import SCHEMA
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import WORD, Memory
@@ -65,6 +65,9 @@ NAME = 52
 
 OP_PUT = 4
 """Of UCX's operations one without a tag, MPI_Put's."""
+
+RNDV_SEND = 9
+"""UCP_OP_ID_RNDV_SEND in 1.13 to 1.15; one more since."""
 
 MULTIPLE = 3
 """MPI_THREAD_MULTIPLE."""
@@ -250,19 +253,23 @@ class First(NamedTuple):
         at = next(each.offsets[member] for each in readers if member in each.offsets)
         self.target.write(self.address + at, value, 4 if member == "flags" else 8)
 
-    def become(self, operation: int, flags: int) -> None:
-        """Let it be of the new protocols: an operation, whose record lies at the end of the request."""
-        record = self.address + self.worker.request_size - 2 * WORD
+    def become(self, protocol: str, operation: int, flags: int) -> None:
+        """Let it be of the new protocols: one of a name, for an operation; its record lies over some of UCX's data."""
+        record = self.worker.function
         self.write("flags", NEW_SEND | flags)
-        self.write("proto_config", record - views.ProtoConfig.bind(self.worker.layouts).offsets["op"])
-        self.target.write(record, operation, 1)
+        self.write("proto_config", record)
+        operation_at = record + views.ProtoConfig.bind(self.worker.layouts).offsets["op"]
+        for pointer, to in ((record, record + 32), (record + 32, record + 40)):
+            self.target.write(pointer, to)
+        self.target.write(operation_at, operation, 1)
+        self.target.overlay[record + 40] = protocol.encode() + b"\0"
 
 
 @IN_A_DOZEN
 def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
     """Every communicator shows its other sends, and then says that one is missing somewhere."""
     before, first = sends(look(target)), First.of(target)
-    first.become(OP_RENDEZVOUS, CALLBACK)
+    first.become("rndv/get/zcopy", RNDV_SEND, CALLBACK)
     target.write(first.address + first.worker.request_size + USER_BYTES - WORD, 0)
     shown = look(target)
     assert reasons(shown, Queue.SENDS) == {NO_COMMUNICATOR}
@@ -270,10 +277,33 @@ def test_a_send_of_an_unknown_communicator_is_told_of(target: Tampered) -> None:
 
 
 @IN_A_DOZEN
+@pytest.mark.parametrize(
+    ("protocol", "operation"),
+    [
+        ("egr/short", OP_SYNC),
+        ("egrsnc/multi/bcopy", OP_SEND),
+        ("tag/rndv", 15),
+        ("rndv/get/zcopy", OP_SEND),
+        ("am/rndv", OP_SYNC),
+        ("put/offload/short", OP_SEND),
+    ],
+)
+def test_a_protocol_confirms_the_operation_that_it_is_for(target: Tampered, protocol: str, operation: int) -> None:
+    """Where they contradict each other, the layout of another release was taken for this one's: no send is believed."""
+    First.of(target).become(protocol, operation, CALLBACK)
+    shown = look(target)
+    assert not sends(shown)
+    assert any(
+        f"protocol {protocol.split('/')[0]} isn't for its operation {operation}" in each
+        for each in reasons(shown, Queue.SENDS)
+    )
+
+
+@IN_A_DOZEN
 @pytest.mark.parametrize("done", [0, COMPLETED], ids=["under way", "done"])
 def test_a_send_that_was_answered_tells_neither_tag_nor_mode(target: Tampered, done: int) -> None:
     """What the new protocols kept of both is overwritten by then: it may be any nonblocking send."""
-    First.of(target).become(OP_RENDEZVOUS, CALLBACK | done)
+    First.of(target).become("rndv/get/zcopy", RNDV_SEND, CALLBACK | done)
     queues = [each.queues[Queue.SENDS].operations for each in look(target).communicators]
     (shown,) = [each for operations in queues for each in operations if each.desired_tag == -1]
     text = b"\n".join(shown.extra_text)
@@ -285,8 +315,8 @@ def test_a_send_that_was_answered_tells_neither_tag_nor_mode(target: Tampered, d
 @pytest.mark.parametrize(
     "change",
     [
-        lambda first: first.become(OP_PUT, CALLBACK),
-        lambda first: first.become(OP_RENDEZVOUS, 0),
+        lambda first: first.become("put/am/bcopy", OP_PUT, CALLBACK),
+        lambda first: first.become("rndv/get/zcopy", RNDV_SEND, 0),
         lambda first: first.write("ep", first.worker.matching),
         lambda first: first.write("flags", RECV_TAG),
         lambda first: first.target.write(first.address - HANDLE, first.address),
@@ -394,7 +424,7 @@ def test_an_unknown_release_is_believed_where_all_fits(target: Tampered) -> None
     with_version(target, lambda old: b"1.99.9\0\0")
     after = look(target)
     for old, new in zip(before.communicators, after.communicators, strict=True):
-        assert new.queues[Queue.RECEIVES] == old.queues[Queue.RECEIVES]
+        assert [each.operations for each in new.queues] == [each.operations for each in old.queues]
     assert "UCX 1.99.9" in str(after)
 
 

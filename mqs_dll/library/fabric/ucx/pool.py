@@ -6,11 +6,12 @@ Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/pr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 from mqs_dll.contract import phrases
-from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.library.fabric import Arrived, Received, Sent
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.matching import COMPLETED, RECV_TAG, RELEASED, posted_by
@@ -41,7 +42,19 @@ CLASS_BITS = 7
 """Of a datatype: 0 where its data lie in one piece."""
 
 OP_BITS = 0xF
-OP_SEND, OP_SYNC, OP_RENDEZVOUS = 0, 1, 10
+OP_SEND, OP_SYNC = 0, 1
+
+OPS_OF = {"egr": {OP_SEND}, "egrsnc": {OP_SYNC}, "tag": {OP_SEND, OP_SYNC}}
+"""What the name of a protocol for messages with a tag begins with, and the operations that it is for."""
+
+RECONFIG = "reconfig"
+"""The protocol of any operation while endpoints connect."""
+
+RENDEZVOUS = "rndv"
+"""What the name of a protocol begins with that moves the data of a rendezvous. Its operation has number 9 before 1.16,
+and 10 since."""
+
+MAX_PROTOCOL_NAME = 32
 
 
 @dataclass(frozen=True)
@@ -170,7 +183,7 @@ class UcxRequests:
                 if not waits or request.id not in (0, request.address):
                     continue
                 sent = self._sent(request) if function.at(self._memory, request.address).func in near else None
-            except TargetReadError:  # other words that are left over there
+            except (BrokenStructureError, TargetReadError):  # other words that are left over there
                 continue
             if sent is not None:
                 yield sent
@@ -194,8 +207,8 @@ class UcxRequests:
         synchronous: bool | None
         if request.flags & NEW_SEND:
             new = self._new.at(self._memory, request.address)
-            op = self._config.at(self._memory, new.proto_config).op & OP_BITS
-            if op >= OP_RENDEZVOUS and request.flags & CALLBACK:  # UCX's own parts of it tell nobody
+            kind, op = self._operation(new.proto_config)
+            if kind == RENDEZVOUS and request.flags & CALLBACK:  # UCX's own parts of it tell nobody
                 tag = None
             elif op not in (OP_SEND, OP_SYNC):
                 return None
@@ -217,6 +230,41 @@ class UcxRequests:
             is_announced=tag is None or request.id == request.address,
             freed=bool(request.flags & RELEASED),
         )
+
+    def confirm_operation(self, address: int) -> None:
+        """Do nothing where a request is no send of the new protocols.
+
+        Raises:
+            LayoutError: it is one, and its layout contradicts its protocol.
+            TargetReadError: it can't be read.
+        """
+        request = self._send.at(self._memory, address)
+        if request.flags & NEW_SEND and self._memory.pointer(request.ep) == self._worker.address:
+            try:
+                self._operation(self._new.at(self._memory, address).proto_config)
+            except BrokenStructureError as error:
+                raise LayoutError(str(error)) from error
+
+    def _operation(self, address: int) -> tuple[str, int]:
+        """Return what the name of a protocol begins with, and the number of the operation that it was chosen for.
+
+        The number lies elsewhere in other releases of UCX, and nothing else of a worker tells where. So it is compared
+        with the name. The record of a choice begins with the protocol, and a protocol with its name
+        (src/ucp/proto/proto_select.h, proto.h of 1.13.1 to 1.22.0).
+
+        Raises:
+            BrokenStructureError: they contradict each other.
+            TargetReadError: they can't be read.
+        """
+        name = self._memory.text(self._memory.pointer(self._memory.pointer(address)), MAX_PROTOCOL_NAME)
+        kind = name.decode("ascii", "replace").partition("/")[0]
+        op = self._config.at(self._memory, address).op & OP_BITS
+        possible = op in OPS_OF[kind] if kind in OPS_OF else op not in (OP_SEND, OP_SYNC)
+        if not possible and kind != RECONFIG:
+            raise BrokenStructureError(
+                f"UCX's protocol {kind} isn't for its operation {op}: the layout of its sends is another one"
+            )
+        return kind, op
 
     def is_endpoint(self, address: int) -> bool:
         """Tell whether an endpoint of this worker is at an address: it begins with the worker's."""
@@ -246,3 +294,16 @@ class UcxRequests:
         message = Arrived(info.sender_tag, info.length, 0, 0, rendezvous=False)
         in_pieces = bool(info.dt & CLASS_BITS)
         return Received(request.address, asked.context, message, asked, in_pieces=in_pieces, freed=freed)
+
+
+def confirm_operations(worker: UcxWorker) -> bool:
+    """Return True: of each send of the new protocols, layout and protocol agree in what it does. So do those of none.
+
+    Raises:
+        LayoutError: they don't, so the layout is of another release.
+    """
+    requests = UcxRequests(worker)
+    with suppress(TargetReadError, BrokenStructureError):  # UCX may be at work on its pool
+        for address in requests.in_use():
+            requests.confirm_operation(address)
+    return True

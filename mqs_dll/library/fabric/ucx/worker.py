@@ -1,17 +1,13 @@
-"""A worker of UCX in one process, believed once all that it shows of itself fits together."""
+"""A worker of UCX in one process, with the layouts that were believed of it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from mqs_dll.contract.errors import LayoutError, TargetReadError
-from mqs_dll.contract.interface import TargetImage
+from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.library.fabric.ucx import views
-from mqs_dll.library.fabric.ucx.version import version_of
-from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.layouts.profiles import of_fabric
-from mqs_dll.library.layouts.selection import Identity, LayoutSelection
-from mqs_dll.library.memory import WORD, Memory
+from mqs_dll.library.layouts.selection import Identity
+from mqs_dll.library.memory import Memory
 
 NAME_WITHIN = 512
 """Bytes at the begin of a worker, in which its name is (172 to 196 in 1.13 to 1.21)."""
@@ -42,63 +38,3 @@ def is_worker(memory: Memory, address: int) -> bool:
     with suppress(TargetReadError):
         return f"{address:#x}\0".encode() in memory.read(address, NAME_WITHIN)
     return False
-
-
-def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int, mpi: str) -> UcxWorker:
-    """Return the worker at an address.
-
-    Args:
-        image: that UCX's symbols are in.
-        memory: of the process.
-        address: of what is_worker.
-        user_bytes: which the MPI asked UCX for behind each request.
-        mpi: whose profiles may have a layout.
-
-    Raises:
-        LayoutError: UCX is of a release whose layouts don't fit this process.
-    """
-    ops = image.find_symbol("ucp_request_mpool_ops")
-    if ops is None:
-        raise LayoutError("UCX's symbol ucp_request_mpool_ops is missing")
-    version, selection = version_of(image, memory), LayoutSelection()
-    for layouts in of_fabric("UCX", mpi, version):
-        source = layouts.summary().removeprefix("layout ")
-        believed = selection.try_candidate(source, _check, memory, address, layouts, ops, user_bytes)
-        if believed is not None:
-            size, checks = believed
-            fabric = Identity(f"UCX {version}", layouts, checks=checks, refusals=tuple(selection.refusals))
-            return UcxWorker(memory, address, fabric, size, ops)
-    why = "; ".join(selection.refusals[:2])
-    raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
-
-
-def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes: int) -> tuple[int, tuple[str, ...]]:
-    """Return the bytes of a request, and what holds of a worker: pool, name and lists are what they must be.
-
-    Raises:
-        LayoutError: one of them isn't.
-        TargetReadError: one of them can't be read.
-    """
-    reader = views.UcpWorker.bind(layouts)
-    worker = reader.at(memory, address)
-    pool = views.UcsMpool.bind(layouts).at(memory, address + worker.req_mp)
-    data = views.UcsMpoolData.bind(layouts).at(memory, pool.data)
-    if data.ops != ops:
-        raise LayoutError("the worker has no pool of requests where it should be")
-    size = data.elem_size - HANDLE - user_bytes
-    known = layouts.struct(views.UcpRequest.struct).size
-    if known not in (size, None):
-        raise LayoutError(f"requests have {known} bytes there, and {size} here")
-    if memory.text(address + worker.name, views.MAX_NAME) != f"{address:#x}".encode():
-        raise LayoutError("the worker's name is not where it should be")
-    tm = address + worker.tm
-    matching = views.TagMatch.bind(layouts).at(memory, tm)
-    head = tm + matching.unexpected
-    first, last = matching.first, matching.last
-    if memory.pointer(first) != head or memory.pointer(last + WORD) != head:
-        raise LayoutError("the worker has no list of messages where it should be")
-    return size, (
-        f"the worker's pool is that of UCX's requests, which have {size} bytes",
-        "the worker has its address for its name",
-        "the ends of its list of messages refer to the list",
-    )

@@ -19,9 +19,10 @@ from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation, Target
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.contract.phrases import How
 from mqs_dll.library.fabric import ALL_BITS, Arrived, Posted, Received
+from mqs_dll.library.fabric.ucx import find_worker
 from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
 from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
-from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
+from mqs_dll.library.fabric.ucx.worker import UcxWorker, is_worker
 from mqs_dll.library.memory import WORD, Memory, cached_per_sweep
 from mqs_dll.library.mpi import envelopes, stack
 from mqs_dll.library.mpi.communicators import world_rank

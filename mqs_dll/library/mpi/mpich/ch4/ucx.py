@@ -16,10 +16,11 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, Status
 from mqs_dll.contract.errors import LayoutError, MqsError, NoInformation
 from mqs_dll.library.fabric import Arrived, Posted
+from mqs_dll.library.fabric.ucx import find_worker
 from mqs_dll.library.fabric.ucx.matching import UcxMatching, arrivals
 from mqs_dll.library.fabric.ucx.pool import UcxRequests, UcxSent
 from mqs_dll.library.fabric.ucx.version import VERSION_FUNCTION
-from mqs_dll.library.fabric.ucx.worker import UcxWorker, find_worker, is_worker
+from mqs_dll.library.fabric.ucx.worker import UcxWorker, is_worker
 from mqs_dll.library.memory import WORD, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import NOTHING, Envelope
 from mqs_dll.library.mpi.mpich import contexts, views
