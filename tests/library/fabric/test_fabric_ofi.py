@@ -9,11 +9,11 @@ import pytest
 from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
-from mqs_dll.library.fabric.ofi import views
+from mqs_dll.library.fabric.ofi.buffers import BufferPool
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION
 from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
-from mqs_dll.library.fabric.ofi.tcp import Tcp
+from mqs_dll.library.fabric.ofi.tcp import Tcp, TcpEntry
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric, shipped
 from mqs_dll.library.layouts.view import wanted_members
@@ -113,7 +113,7 @@ def test_a_pool_that_contradicts_itself_hides_the_sends(target: Tampered, member
     assert isinstance(rxm, OldRxm | Rxm)
     sends, layouts = rxm._sends, next(of_fabric("libfabric", "openmpi", "2.5"))
     pool = sends._sends_of.at(sends._memory, sends._endpoint).tx_pool
-    target.write(pool + views.BufferPool.bind(layouts).offsets[member], value)
+    target.write(pool + BufferPool.bind(layouts).offsets[member], value)
     shown = look(target)
     assert any("pool of sends" in each or "cannot read" in each for each in reasons(shown, Queue.SENDS))
     assert not any(each.queues[Queue.SENDS].operations for each in shown.communicators)
@@ -126,7 +126,7 @@ def test_a_pool_that_contradicts_itself_hides_the_sends(target: Tampered, member
 def entry_reader() -> dict[str, int]:
     """Return where the members of tcp's entries lie."""
     layouts = next(of_fabric("libfabric", "openmpi", "2.5"))
-    reader = views.TcpEntry.bind(layouts)
+    reader = TcpEntry.bind(layouts)
     return {**reader.offsets, "hdr": reader.constant("hdr"), "msg_data": reader.constant("msg_data")}
 
 

@@ -7,7 +7,9 @@ import json
 import re
 import struct
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from mqs_dll.calibrate.layout_solver import LayoutSolver, MemberRow, Place, numb
 from mqs_dll.calibrate.offset_solver import Observation, Unsolved, solve_offset
 from mqs_dll.calibrate.openmpi.identity import family_of
 from mqs_dll.contract.errors import LayoutError
-from mqs_dll.library.fabric.ofi import views as ofi_views
+from mqs_dll.library.fabric import ofi
 from mqs_dll.library.fabric.ucx import views as ucx_views
 from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
 from mqs_dll.library.layouts.selection import nearest_first, of_machine
@@ -30,7 +32,9 @@ from mqs_dll.library.mpi.openmpi.views import OmpiGroup
 FILES = sorted(path for path in Path(FOLDER).glob("openmpi-*.json") if not load(path).fixed)
 FABRIC_FILES = sorted(each for fabric in ("ucx", "libfabric") for each in Path(FOLDER).glob(f"{fabric}-*.json"))
 FIXED_FILES = [Path(FOLDER) / f"{mpi}-every-release.json" for mpi in ("mpich", "openmpi")]
-VIEWS_OF = {"UCX": ucx_views, "libfabric": ofi_views, "mpich": mpich_views, "openmpi": openmpi_views}
+OFI_MODULES = [import_module(f"{ofi.__name__}.{each.name}") for each in iter_modules(ofi.__path__)]
+VIEWS_OF = {"UCX": [ucx_views], "libfabric": OFI_MODULES, "mpich": [mpich_views], "openmpi": [openmpi_views]}
+"""The modules that have views of structs."""
 LINKS = {"ucp_request": ["recv.queue"], "ucp_recv_desc": ["tag_list"], "sock_op": ["op"]}
 """Members that no view has, since a walker comes by them."""
 MACHINES = ("x86_64", "aarch64")
@@ -173,8 +177,8 @@ def test_each_offset_of_a_fabric_or_of_all_releases_has_evidence_and_is_read(pat
     """As those of an MPI's, and what lies alike in all of its releases: no file has what no walker reads."""
     text = json.loads(path.read_text())
     profile = load(path)
-    views = VIEWS_OF[profile.fabric or profile.mpi]
-    wanted = wanted_members(tuple(each for each in vars(views).values() if is_view(each)))
+    modules = VIEWS_OF[profile.fabric or profile.mpi]
+    wanted = wanted_members(tuple(each for module in modules for each in vars(module).values() if is_view(each)))
     for name, entry in text["structs"].items():
         assert set(entry["members"]) <= {*wanted.get(name, ()), *LINKS.get(name, ())}
         assert set(text["evidence"][name]) == set(entry["members"])

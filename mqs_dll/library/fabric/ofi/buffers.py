@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll.contract.errors import BrokenStructureError
-from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import View, pointer, uint64
 from mqs_dll.library.memory import PAGE, Memory, bounded, cached_per_sweep
 
 OBJECTS_OF_A_BUFFER = 3
@@ -44,14 +44,41 @@ def free_links(memory: Memory, first: int, count: int, what: str) -> frozenset[i
     return frozenset(bounded(steps(), count, f"the free list of {what}"))
 
 
+class BufferPool(View):
+    """A pool of buffers, each behind a header."""
+
+    struct = "ofi_bufpool"
+    free: int = pointer(name="free_list")
+    entry_size: int = uint64()
+    entry_cnt: int = uint64()
+    region_table: int = pointer()
+    region_cnt: int = uint64()
+
+
+class BufferRegion(View):
+    """A piece of a pool."""
+
+    struct = "ofi_bufpool_region"
+    mem_region: int = pointer()
+    pool: int = pointer()
+
+
+class BufferHeader(View):
+    """What lies before each buffer of a pool; its begin is the link of a free one."""
+
+    struct = "ofi_bufpool_hdr"
+    region: int = pointer()
+    index: int = uint64()
+
+
 class Buffers:
     """Reads such pools in one process."""
 
     def __init__(self, memory: Memory, layouts: Layouts) -> None:
         self._memory = memory
-        self._pool = views.BufferPool.bind(layouts)
-        self._region = views.BufferRegion.bind(layouts)
-        self._header = views.BufferHeader.bind(layouts)
+        self._pool = BufferPool.bind(layouts)
+        self._region = BufferRegion.bind(layouts)
+        self._header = BufferHeader.bind(layouts)
 
     def used(self, address: int, what: str) -> list[int]:
         """Return the addresses of the buffers in use.

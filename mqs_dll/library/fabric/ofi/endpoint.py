@@ -14,6 +14,14 @@ from typing import ClassVar
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.fabric import Arrived, Posted, Received, Sent
 from mqs_dll.library.layouts.selection import Identity
+from mqs_dll.library.layouts.view import View, pointer
+
+
+class UtilEndpoint(View):
+    """What endpoints have in common."""
+
+    struct = "util_ep"
+    domain: int = pointer()
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, MqsError, TargetReadError
 from mqs_dll.library.fabric import ANY, Arrived, Posted
-from mqs_dll.library.fabric.ofi import lists, views
+from mqs_dll.library.fabric.ofi import lists
 from mqs_dll.library.fabric.ofi.buffers import Buffers
-from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent, UtilEndpoint
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
-from mqs_dll.library.fabric.ofi.srx import REMOTE_CQ_DATA, SharedReceives
+from mqs_dll.library.fabric.ofi.srx import REMOTE_CQ_DATA, SharedReceives, UtilEntry, WithSrx
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import View, inside, pointer, uint8, uint32, uint64
 from mqs_dll.library.memory import Memory, cached_per_sweep
 
 TAGGED = 2
@@ -33,6 +34,89 @@ TAGGED_MESSAGE = 1
 EAGER, SEGMENT, RENDEZVOUS = 0, 1, 2
 
 
+class RxmEndpoint(WithSrx):
+    """rxm's endpoint since 2.0."""
+
+    struct = "rxm_ep"
+    srx: int = pointer()
+
+
+class RxmBuffer(View):
+    """What rxm has of a message that util_srx keeps."""
+
+    struct = "rxm_rx_buf"
+    peer_entry: int = pointer()
+    data: int = pointer()
+    kind: int = uint8("rxm_rx_buf", "pkt", "rxm_pkt", name="ctrl_hdr.type")
+    size: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.size")
+
+
+class RxmSends(View):
+    """Where rxm's endpoint has its sends."""
+
+    struct = "rxm_ep"
+    tx_pool: int = pointer()
+
+
+class RxmSend(View):
+    """A send of rxm's that is not done, with the packet that tells of it."""
+
+    struct = "rxm_tx_buf"
+    context: int = pointer(name="app_context")
+    op: int = uint8("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.op")
+    flags: int = uint32("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.flags")
+    size: int = uint64("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.size")
+    data: int = uint64("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.data")
+    tag: int = uint64("rxm_tx_buf", "pkt", "rxm_pkt", name="hdr.tag")
+
+
+class OldRxmEndpoint(View):
+    """rxm's endpoint before 2.0."""
+
+    struct = "rxm_ep"
+    trecv_queue: int = inside()
+
+
+class RxmQueue(View):
+    """What rxm matches."""
+
+    struct = "rxm_recv_queue"
+    rxm_ep: int = pointer()
+    type: int = uint32()
+    recv_list: int = inside()
+    unexp_msg_list: int = inside()
+
+
+class RxmEntry(View):
+    """A receive."""
+
+    struct = "rxm_recv_entry"
+    iov: int = inside(name="rxm_iov")
+    pieces: int = uint8("rxm_recv_entry", "rxm_iov", "rxm_iov", name="count")
+    addr: int = uint64()
+    context: int = pointer()
+    tag: int = uint64()
+    ignore: int = uint64()
+    recv_queue: int = pointer()
+
+
+class RxmMessage(View):
+    """A message, with the packet that it came in."""
+
+    struct = "rxm_rx_buf"
+    unexp_msg: int = inside()
+    addr: int = uint64("rxm_rx_buf", "unexp_msg", "rxm_unexp_msg")
+    tag: int = uint64("rxm_rx_buf", "unexp_msg", "rxm_unexp_msg")
+    payload: int = pointer(name="data")
+    kind: int = uint8("rxm_rx_buf", "pkt", "rxm_pkt", name="ctrl_hdr.type")
+    segment: int = uint32("rxm_rx_buf", "pkt", "rxm_pkt", name="ctrl_hdr.seg_no")
+    op: int = uint8("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.op")
+    flags: int = uint32("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.flags")
+    size: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.size")
+    data: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.data")
+    header_tag: int = uint64("rxm_rx_buf", "pkt", "rxm_pkt", name="hdr.tag")
+
+
 class RxmSendPool:
     """The sends of an endpoint of rxm, of any release: those that it copies at once leave no trace.
 
@@ -42,8 +126,8 @@ class RxmSendPool:
     def __init__(self, memory: Memory, layouts: Layouts, endpoint: int) -> None:
         self._memory = memory
         self._endpoint = endpoint
-        self._sends_of = views.RxmSends.bind(layouts)
-        self._send = views.RxmSend.bind(layouts)
+        self._sends_of = RxmSends.bind(layouts)
+        self._send = RxmSend.bind(layouts)
         self._buffers = Buffers(memory, layouts)
 
     def read(self) -> list[OfiSent]:
@@ -81,19 +165,19 @@ class Rxm(SharedReceives):
     """An endpoint of rxm, over an endpoint of connections, since 2.0."""
 
     provider = "ofi_rxm"
-    view = views.RxmEndpoint
+    view = RxmEndpoint
 
     def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare, as any other."""
         super().__init__(library, layouts, endpoint, domain)
-        self._buffer = views.RxmBuffer.bind(layouts)
+        self._buffer = RxmBuffer.bind(layouts)
         self._sends = RxmSendPool(library.memory, layouts, endpoint)
 
     def sends(self) -> list[OfiSent]:
         """Return the sends in the pool."""
         return self._sends.read()
 
-    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
+    def _payload(self, entry: UtilEntry) -> tuple[int, int]:
         """Return what is known of an eager message."""
         buffer = self._buffer.at(self._memory, entry.peer_context)
         if buffer.peer_entry != entry.address + entry.peer_entry or buffer.size != entry.msg_size:
@@ -121,12 +205,12 @@ class OldRxm(Endpoint):
         """
         self._memory = memory = library.memory
         self.release = library.name
-        self._queue_of = views.RxmQueue.bind(layouts)
-        self._entry = views.RxmEntry.bind(layouts)
-        self._message = views.RxmMessage.bind(layouts)
+        self._queue_of = RxmQueue.bind(layouts)
+        self._entry = RxmEntry.bind(layouts)
+        self._message = RxmMessage.bind(layouts)
         self._sends = RxmSendPool(memory, layouts, endpoint)
-        self._queue = endpoint + views.OldRxmEndpoint.bind(layouts).constant("trecv_queue")
-        if views.UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
+        self._queue = endpoint + OldRxmEndpoint.bind(layouts).constant("trecv_queue")
+        if UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
             raise LayoutError("it is of another domain")
         queue = self._queue_of.at(memory, self._queue)
         if queue.rxm_ep != endpoint or queue.type != TAGGED:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mqs_dll.library.fabric import ANY
-from mqs_dll.library.fabric.ofi import views
 from mqs_dll.library.fabric.ofi.buffers import Buffers, free_links
 from mqs_dll.library.fabric.ofi.endpoint import OfiSent
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
-from mqs_dll.library.fabric.ofi.srx import SharedReceives
+from mqs_dll.library.fabric.ofi.srx import SharedReceives, WithSrx
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import View, inside, pointer, uint8, uint16, uint64
 from mqs_dll.library.memory import WORD
 
 TAGGED = 1
@@ -33,11 +33,66 @@ STACK_ENTRY_BYTES = 432
 """From one element of the array of 1.22 to the next; the link of a free one is its second word, the entry behind it."""
 
 
+class ShmEndpoint(WithSrx):
+    """shm's endpoint."""
+
+    struct = "smr_ep"
+    srx: int = pointer()
+    sends: int = pointer(name="tx_fs")
+    """In 1.22; a pool of buffers since."""
+
+
+class ShmStack(View):
+    """The room for sends in 1.22."""
+
+    struct = "smr_tx_fs"
+    size: int = uint64()
+    free: int = pointer(name="next")
+    entries: int = inside(name="entry")
+
+
+class ShmEntry(View):
+    """A send in 1.22; its command lies at its begin."""
+
+    struct = "smr_tx_entry"
+    peer_id: int = uint64()
+    context: int = pointer()
+    iov: int = inside()
+
+
+class ShmCommand(View):
+    """What a send tells the receiver."""
+
+    struct = "smr_cmd"
+    size: int = uint64()
+    data: int = uint64()
+    tag: int = uint64()
+    op: int = uint8()
+    flags: int = uint8(name="op_flags")
+
+
+class ShmReceiver(View):
+    """Where that goes, which since 2.0 the command alone tells."""
+
+    struct = "smr_cmd"
+    tx_id: int = uint16()
+
+
+class ShmRecord(View):
+    """A send since 2.0, or what comes of it at the receiver."""
+
+    struct = "smr_pend_entry"
+    type: int = uint8()
+    cmd: int = pointer()
+    iov: int = inside()
+    comp_ctx: int = pointer()
+
+
 class Shm(SharedReceives):
     """An endpoint of shm."""
 
     provider = "shm"
-    view = views.ShmEndpoint
+    view = ShmEndpoint
 
     def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare, as any other; and find where its sends are.
@@ -47,16 +102,16 @@ class Shm(SharedReceives):
             TargetReadError: what must be there can't be read.
         """
         super().__init__(library, layouts, endpoint, domain)
-        self._shm = views.ShmEndpoint.bind(layouts)
-        self._command = views.ShmCommand.bind(layouts)
+        self._shm = ShmEndpoint.bind(layouts)
+        self._command = ShmCommand.bind(layouts)
         self._in_array = "smr_tx_fs" in layouts
         if self._in_array:
-            self._stack = views.ShmStack.bind(layouts)
-            self._entry_of = views.ShmEntry.bind(layouts)
+            self._stack = ShmStack.bind(layouts)
+            self._entry_of = ShmEntry.bind(layouts)
         else:
             self._buffers = Buffers(library.memory, layouts)
-            self._record = views.ShmRecord.bind(layouts)
-            self._receiver = views.ShmReceiver.bind(layouts)
+            self._record = ShmRecord.bind(layouts)
+            self._receiver = ShmReceiver.bind(layouts)
 
     def sends(self) -> list[OfiSent]:
         """Return the sends in the pool.

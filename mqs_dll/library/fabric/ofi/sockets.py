@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.fabric import Arrived, Posted
-from mqs_dll.library.fabric.ofi import lists, views
+from mqs_dll.library.fabric.ofi import lists
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import View, inside, pointer, uint8, uint32, uint64
 
 MAX_PIECES = 8
 """SOCK_EP_MAX_IOV_LIMIT."""
@@ -28,6 +29,90 @@ TAGGED_SEND = 1
 REMOTE_CQ_DATA = 1 << 17
 INJECT = 1 << 25
 """Of the flags of a send: a copy."""
+
+
+class SocketsEndpoint(View):
+    """sockets' endpoint."""
+
+    struct = "sock_ep"
+    attr: int = pointer()
+
+
+class SocketsAttributes(View):
+    """What it has."""
+
+    struct = "sock_ep_attr"
+    fclass: int = uint64()
+    domain: int = pointer()
+    rx_ctx: int = pointer()
+    tx_ctx: int = pointer()
+    tx_array: int = pointer()
+    num_tx_ctx: int = uint32()
+
+
+class SocketsDomain(View):
+    """The domain, which doesn't begin with its fid."""
+
+    struct = "sock_domain"
+    fid: int = inside(name="dom_fid")
+
+
+class SocketsReceives(View):
+    """A receive context."""
+
+    struct = "sock_rx_ctx"
+    ep_attr: int = pointer()
+    domain: int = pointer()
+    rx_entry_list: int = inside()
+    rx_buffered_list: int = inside()
+
+
+class SocketsEntry(View):
+    """A receive or a message."""
+
+    struct = "sock_rx_entry"
+    pieces: int = uint8("sock_rx_entry", "rx_op", "sock_op", name="dest_iov_len")
+    is_buffered: int = uint8()
+    is_busy: int = uint8()
+    """Of a receive: its message comes in just now."""
+    is_claimed: int = uint8()
+    is_complete: int = uint8()
+    is_tagged: int = uint8()
+    used: int = uint64()
+    total_len: int = uint64()
+    flags: int = uint64()
+    context: int = pointer()
+    addr: int = uint64()
+    data: int = uint64()
+    tag: int = uint64()
+    ignore: int = uint64()
+    iov: int = inside()
+    entry: int = inside()
+
+
+class SocketsSends(View):
+    """A send context."""
+
+    struct = "sock_tx_ctx"
+    pe_entry_list: int = inside()
+
+
+class SocketsSend(View):
+    """A send."""
+
+    struct = "sock_pe_entry"
+    op: int = uint8("sock_pe_entry", "pe.tx.tx_op", "sock_op")
+    buffer: int = pointer("sock_pe_entry", "pe.tx.tx_iov", "sock_iov", name="src.iov.addr")
+    length: int = uint64("sock_pe_entry", "pe.tx.tx_iov", "sock_iov", name="src.iov.len")
+    flags: int = uint64()
+    context: int = pointer()
+    addr: int = uint64()
+    data: int = uint64()
+    tag: int = uint64()
+    is_complete: int = uint8()
+    done_len: int = uint64()
+    total_len: int = uint64()
+    ctx_entry: int = inside()
 
 
 class Sockets(Endpoint):
@@ -50,15 +135,15 @@ class Sockets(Endpoint):
         """
         self._memory = memory = library.memory
         self.release = library.name
-        self._attributes = views.SocketsAttributes.bind(layouts)
-        self._entry = views.SocketsEntry.bind(layouts)
-        self._sends_of = views.SocketsSends.bind(layouts)
-        self._send = views.SocketsSend.bind(layouts)
+        self._attributes = SocketsAttributes.bind(layouts)
+        self._entry = SocketsEntry.bind(layouts)
+        self._sends_of = SocketsSends.bind(layouts)
+        self._send = SocketsSend.bind(layouts)
         context = receives
         if library.kind(receives) is FidClass.EP:
-            attributes = views.SocketsEndpoint.bind(layouts).at(memory, receives).attr
+            attributes = SocketsEndpoint.bind(layouts).at(memory, receives).attr
             context = self._attributes.at(memory, attributes).rx_ctx
-        self._receives = views.SocketsReceives.bind(layouts)
+        self._receives = SocketsReceives.bind(layouts)
         if memory.pointer(context) != FidClass.RX_CTX:  # that of a simple endpoint has no functions
             raise LayoutError("it has no receive context")
         rx = self._receives.at(memory, context)
@@ -67,7 +152,7 @@ class Sockets(Endpoint):
             raise LayoutError("its receive context is of another endpoint")
         if (
             library.kind(domain) is not FidClass.DOMAIN
-            or rx.domain + views.SocketsDomain.bind(layouts).constant("fid") != domain
+            or rx.domain + SocketsDomain.bind(layouts).constant("fid") != domain
         ):
             raise LayoutError("it is of another domain")
         if not all(lists.is_dlist(memory, context + each) for each in (rx.rx_entry_list, rx.rx_buffered_list)):
@@ -99,7 +184,7 @@ class Sockets(Endpoint):
                 )
         return found
 
-    def _checked(self, address: int, *, buffered: bool) -> views.SocketsEntry:
+    def _checked(self, address: int, *, buffered: bool) -> SocketsEntry:
         entry = self._entry.at(self._memory, address)
         flags = (entry.is_buffered, entry.is_complete, entry.is_tagged, entry.is_claimed)
         if max(flags) > 1 or entry.is_buffered != buffered or entry.pieces > MAX_PIECES:

@@ -12,10 +12,11 @@ from typing import ClassVar
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
 from mqs_dll.library.fabric import ANY, Arrived, Posted
-from mqs_dll.library.fabric.ofi import lists, views
-from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent, check_order
+from mqs_dll.library.fabric.ofi import lists
+from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent, UtilEndpoint, check_order
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import View, inside, pointer, uint64
 
 PEER_BYTES = 56
 """sizeof(struct util_unexp_peer)."""
@@ -24,6 +25,49 @@ MAX_PIECES = 64
 
 REMOTE_CQ_DATA = 1 << 17
 """FI_REMOTE_CQ_DATA, in the flags of a message."""
+
+
+class WithSrx(View):
+    """An endpoint that has its receives in a util_srx_ctx."""
+
+    srx: int = pointer()
+
+
+class UtilSrx(View):
+    """What util_srx matches."""
+
+    struct = "util_srx_ctx"
+    rx_seq_no: int = uint64()
+    tag_queue: int = inside()
+    src_trecv_queues: int = inside()
+    unspec_unexp_tag_queue: int = inside()
+    unexp_peers: int = inside()
+    src_unexp_peers: int = inside()
+
+
+class UtilPeer(View):
+    """The messages of one process."""
+
+    struct = "util_unexp_peer"
+    tag_queue: int = inside()
+
+
+class UtilEntry(View):
+    """A receive or a message; those of a receive that are the message's may be stale."""
+
+    struct = "util_rx_entry"
+    peer_entry: int = inside()
+    addr: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    msg_size: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    tag: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    cq_data: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    flags: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    context: int = pointer("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    count: int = uint64("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    peer_context: int = pointer("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    iov: int = pointer("util_rx_entry", "peer_entry", "fi_peer_rx_entry")
+    seq_no: int = uint64()
+    ignore: int = uint64()
 
 
 class SharedReceives(Endpoint):
@@ -36,7 +80,7 @@ class SharedReceives(Endpoint):
     )
     orders_sources = False
     numbers_receives = True
-    view: ClassVar[type[views.WithSrx]]
+    view: ClassVar[type[WithSrx]]
     """Where the endpoint names its queues."""
 
     def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
@@ -50,10 +94,10 @@ class SharedReceives(Endpoint):
         self.release = library.name
         self._endpoint = endpoint
         self._srx_of = self.view.bind(layouts)
-        self._receives = views.UtilSrx.bind(layouts)
-        self._peer_of = views.UtilPeer.bind(layouts)
-        self._entry = views.UtilEntry.bind(layouts)
-        if views.UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
+        self._receives = UtilSrx.bind(layouts)
+        self._peer_of = UtilPeer.bind(layouts)
+        self._entry = UtilEntry.bind(layouts)
+        if UtilEndpoint.bind(layouts).at(memory, endpoint).domain != domain:
             raise LayoutError("it is of another domain")
         if library.kind(self._srx_of.at(memory, endpoint).srx) is not FidClass.SRX_CTX:
             raise LayoutError("it has no shared receives")
@@ -66,7 +110,7 @@ class SharedReceives(Endpoint):
         ):
             raise LayoutError("its lists have no heads where they should")
 
-    def _srx(self) -> views.UtilSrx:
+    def _srx(self) -> UtilSrx:
         return self._receives.at(self._memory, self._srx_of.at(self._memory, self._endpoint).srx)
 
     def posted(self) -> list[Posted]:
@@ -136,17 +180,10 @@ class SharedReceives(Endpoint):
             data=entry.cq_data if entry.flags & REMOTE_CQ_DATA else None,
         )
 
-    def _payload(self, entry: views.UtilEntry) -> tuple[int, int]:
+    def _payload(self, entry: UtilEntry) -> tuple[int, int]:
         """Return how many bytes of a message are known to be here, and their address."""
         return 0, 0
 
     def sends(self) -> list[OfiSent]:
         """Refuse."""
         raise NoInformation(f"how {self.provider} keeps its sends is not known")
-
-
-class Sm2(SharedReceives):
-    """An endpoint of sm2, whose sends are not known."""
-
-    provider = "sm2"
-    view = views.Sm2Endpoint

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.fabric import ANY, Arrived, Posted, Received
-from mqs_dll.library.fabric.ofi import lists, views
+from mqs_dll.library.fabric.ofi import lists
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint, OfiSent, check_order
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import View, inside, pointer, uint8, uint16, uint32, uint64
 from mqs_dll.library.memory import bounded, cached_per_sweep
 
 SAVED_BYTES = 40
@@ -51,6 +52,103 @@ USED = -1
 """In the second word of an item that is in use (struct ofi_idx_entry)."""
 
 
+class TcpEndpoint(View):
+    """tcp's endpoint; below it are connections, endpoints of their own."""
+
+    struct = "xnet_rdm"
+    srx: int = pointer()
+    conn_idx_map: int = inside()
+    rx_loopback: int = pointer()
+
+
+class TcpReceives(View):
+    """What tcp matches: receives that wait, and messages that wait for one."""
+
+    struct = "xnet_srx"
+    domain: int = pointer()
+    tag_queue: int = inside()
+    src_tag_queues: int = inside()
+    saved_msgs: int = inside()
+    tag_seq_no: int = uint64()
+    rdm: int = pointer()
+
+
+class TcpSaved(View):
+    """The messages of one peer."""
+
+    struct = "xnet_saved_msg"
+    next: int = pointer(name="entry")
+    queue: int = inside()
+    cnt: int = uint32()
+
+
+class TcpEntry(View):
+    """A receive, a message or a send; the header is that of the message as it travels."""
+
+    struct = "xnet_xfer_entry"
+    user_buf: int = pointer()
+    iov_cnt: int = uint64()
+    iov: int = inside()
+    saving_ep: int = pointer()
+    tag_seq_no: int = uint64()
+    tag: int = uint64()
+    ignore: int = uint64()
+    src_addr: int = uint64()
+    ctrl_flags: int = uint32()
+    context: int = pointer()
+    hdr: int = inside()
+    msg_data: int = inside()
+
+
+class TcpHeader(View):
+    """The header of a message as it travels, and up to three words: cq data, tag and the size of a rendezvous."""
+
+    struct = "xnet_hdrs"
+    version: int = uint8()
+    op: int = uint8()
+    flags: int = uint16()
+    op_data: int = uint8()
+    hdr_size: int = uint8()
+    size: int = uint64()
+    first: int = uint64(name="words[0]")
+    second: int = uint64(name="words[1]")
+    third: int = uint64(name="words[2]")
+
+
+class TcpConn(View):
+    """A connection as the endpoint knows it."""
+
+    struct = "xnet_conn"
+    ep: int = pointer()
+    rdm: int = pointer()
+
+
+class TcpConnection(View):
+    """The endpoint of a connection: what is on its way."""
+
+    struct = "xnet_ep"
+    hdr: int = inside(name="cur_rx.hdr")
+    rx_data_left: int = uint64(name="cur_rx.data_left")
+    rx_entry: int = pointer(name="cur_rx.entry")
+    claim_ctx: int = pointer(name="cur_rx.claim_ctx")
+    tx_entry: int = pointer(name="cur_tx.entry")
+    unexp_entry: int = inside()
+    unexp_next: int = pointer(name="unexp_entry")
+    tx_queue: int = inside()
+    need_ack_queue: int = inside()
+    async_queue: int = inside()
+    rts_queue: int = pointer()
+    state: int = uint32()
+    peer: int = pointer()
+
+
+class UtilPeerAddr(View):
+    """A process that a connection leads to."""
+
+    struct = "util_peer_addr"
+    fi_addr: int = uint64()
+
+
 class Tcp(Endpoint):
     """An endpoint of tcp."""
 
@@ -72,14 +170,14 @@ class Tcp(Endpoint):
         self._memory = memory = library.memory
         self.release = library.name
         self._endpoint = endpoint
-        self._rdm = views.TcpEndpoint.bind(layouts)
-        self._receives = views.TcpReceives.bind(layouts)
-        self._saved_of = views.TcpSaved.bind(layouts)
-        self._entry = views.TcpEntry.bind(layouts)
-        self._header = views.TcpHeader.bind(layouts)
-        self._conn = views.TcpConn.bind(layouts)
-        self._connection = views.TcpConnection.bind(layouts)
-        self._peer = views.UtilPeerAddr.bind(layouts)
+        self._rdm = TcpEndpoint.bind(layouts)
+        self._receives = TcpReceives.bind(layouts)
+        self._saved_of = TcpSaved.bind(layouts)
+        self._entry = TcpEntry.bind(layouts)
+        self._header = TcpHeader.bind(layouts)
+        self._conn = TcpConn.bind(layouts)
+        self._connection = TcpConnection.bind(layouts)
+        self._peer = UtilPeerAddr.bind(layouts)
         rdm = self._rdm.at(memory, endpoint)
         if library.kind(rdm.srx) is not FidClass.SRX_CTX:
             raise LayoutError("it has no queues of tcp's")
@@ -100,7 +198,7 @@ class Tcp(Endpoint):
             found += [self._posted(link, source) for link in lists.slist(memory, queue, what)]
         return check_order(found, srx.tag_seq_no)
 
-    def _srx(self) -> views.TcpReceives:
+    def _srx(self) -> TcpReceives:
         return self._receives.at(self._memory, self._rdm.at(self._memory, self._endpoint).srx)
 
     def _posted(self, address: int, source: int) -> Posted:
@@ -191,12 +289,12 @@ class Tcp(Endpoint):
         data = entry.user_buf if entry.ctrl_flags & FREE_BUFFER else address + entry.msg_data
         return message._replace(here=here, address=data if here else 0, claimed=bool(entry.context))
 
-    def _whole(self, address: int) -> tuple[views.TcpEntry, views.TcpHeader]:
+    def _whole(self, address: int) -> tuple[TcpEntry, TcpHeader]:
         entry = self._entry.at(self._memory, address)
         return entry, self._header.at(self._memory, address + entry.hdr)
 
     @staticmethod
-    def _message(header: views.TcpHeader, source: int) -> Arrived:
+    def _message(header: TcpHeader, source: int) -> Arrived:
         """Return what the header of a tagged message says.
 
         Raises:
@@ -218,7 +316,7 @@ class Tcp(Endpoint):
             data=words[0] if has_data else None,
         )
 
-    def _is_held(self, connection: views.TcpConnection) -> bool:
+    def _is_held(self, connection: TcpConnection) -> bool:
         """Tell whether a message waits in its connection for a receive: those of its peer that are saved are enough."""
         return connection.unexp_next != connection.address + connection.unexp_entry and not connection.rx_entry
 
@@ -233,7 +331,7 @@ class Tcp(Endpoint):
         return [source for source, connection in self._connections() if connection.state in CONNECTING]
 
     @cached_per_sweep
-    def _connections(self) -> Sequence[tuple[int, views.TcpConnection]]:
+    def _connections(self) -> Sequence[tuple[int, TcpConnection]]:
         """Return the connections, each with the address of its peer in the table."""
         rdm = self._rdm.at(self._memory, self._endpoint)
         loopback = [rdm.rx_loopback] if rdm.rx_loopback else []
@@ -260,7 +358,7 @@ class Tcp(Endpoint):
                     found.append(self._sent(entry, self._message(header, destination), has_left=has_left))
         return sorted(found, key=lambda each: each.destination)
 
-    def _outgoing(self, connection: views.TcpConnection) -> Iterator[tuple[int, bool]]:
+    def _outgoing(self, connection: TcpConnection) -> Iterator[tuple[int, bool]]:
         """Yield the entries of a connection's sends, and whether all of each has left."""
         what = "a queue of tcp's sends"
         for queue in (connection.need_ack_queue, connection.async_queue):
@@ -277,7 +375,7 @@ class Tcp(Endpoint):
             yield link, False
 
     @staticmethod
-    def _sent(entry: views.TcpEntry, message: Arrived, *, has_left: bool) -> OfiSent:
+    def _sent(entry: TcpEntry, message: Arrived, *, has_left: bool) -> OfiSent:
         return OfiSent(
             entry.address,
             message.tag,

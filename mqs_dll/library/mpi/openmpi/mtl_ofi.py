@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TargetReadError
 from mqs_dll.library.fabric import ANY
+from mqs_dll.library.fabric.ofi import find_endpoint
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import FidClass, Libfabric
-from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD, cached_per_sweep
 from mqs_dll.library.mpi.openmpi import cm_views, views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry

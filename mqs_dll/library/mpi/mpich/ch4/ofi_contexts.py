@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
+from mqs_dll.library.fabric.ofi import find_endpoint
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Libfabric
-from mqs_dll.library.fabric.ofi.providers import find_endpoint
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment
 from mqs_dll.library.mpi.mpich.ch4 import variables
