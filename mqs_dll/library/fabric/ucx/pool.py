@@ -296,8 +296,8 @@ class UcxRequests:
         return Received(request.address, asked.context, message, asked, in_pieces=in_pieces, freed=freed)
 
 
-def confirm_operations(worker: UcxWorker) -> bool:
-    """Return True: of each send of the new protocols, layout and protocol agree in what it does. So do those of none.
+def confirm_operations(worker: UcxWorker) -> None:
+    """Do nothing where layout and protocol agree in what each send of the new protocols does.
 
     Raises:
         LayoutError: they don't, so the layout is of another release.
@@ -306,4 +306,3 @@ def confirm_operations(worker: UcxWorker) -> bool:
     with suppress(TargetReadError, BrokenStructureError):  # UCX may be at work on its pool
         for address in requests.in_use():
             requests.confirm_operation(address)
-    return True
