@@ -146,7 +146,7 @@ def test_a_program_with_more_rights_than_its_user_lets_nobody_in() -> None:
         folder = Path(name)
         folder.chmod(0o777)  # the program is another user's
         yama = Yama(folder)
-        library = shutil.copy(library_path.dll_name_library(), folder)
+        library = str(shutil.copy(library_path.dll_name_library(), folder))
         linked = ("-Wl,--no-as-needed", str(yama.recorder), library)
         program = compile_target(folder / "untouched", "untouched.c", *linked)
         environment = yama.environment("1") | {"LD_PRELOAD": ""}
