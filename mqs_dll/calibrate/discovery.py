@@ -19,11 +19,10 @@ from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import MpichFamily
 from mqs_dll.calibrate.openmpi.family import OpenMpiFamily
 from mqs_dll.contract.errors import CalibrationError
+from mqs_dll.debugger.access import check_readable, not_permitted
 from mqs_dll.debugger.proc import (
     MAX_STRINGS,
-    check_readable,
     mappings,
-    not_permitted,
     owner_of,
     read_file,
     user_name,

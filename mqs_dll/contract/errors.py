@@ -154,12 +154,12 @@ class NoSuchProcessError(ProcessError):
 
 
 class NotPermittedError(ProcessError):
-    """The kernel forbids reading the process."""
+    """The kernel forbids reading or stopping the process; access.py tells why, by the classes below."""
 
     code = 152
     help = (
-        "Run as the process's user or as root; where /proc/sys/kernel/yama/ptrace_scope is 1 or more, "
-        "allow ptrace (sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE)."
+        "Run mqs as the process's user, with the same rights and in the same container, or as root outside of all "
+        "containers; `mqs doctor` without a PID says what this machine allows."
     )
 
 
@@ -199,6 +199,133 @@ class NoMainThreadError(ProcessError):
 
     code = 157
     help = "Have the main thread wait for the others (pthread_join) instead of ending by pthread_exit."
+
+
+# ---------------------------------------------------------------- why the kernel keeps a process closed
+
+
+class OtherUserError(NotPermittedError):
+    """The process is another user's."""
+
+    code = 250
+    help = "Have that user run mqs (`mqs job --save FILE` keeps what it reads for you), or root."
+
+
+class OtherGroupError(NotPermittedError):
+    """The process is ours, but runs with another group: the kernel compares both (ptrace(2))."""
+
+    code = 251
+    help = "Run mqs with that group, by `newgrp GROUP` or `sg GROUP -c 'mqs ...'`; or as root."
+
+
+class ProtectedError(NotPermittedError):
+    """The kernel protects the process from its own user: it isn't dumpable (prctl(2), PR_SET_DUMPABLE)."""
+
+    code = 252
+    help = (
+        "Run the job with a copy of its program that you may read, without set-user-ID bit and file capabilities, and "
+        "that doesn't call prctl(PR_SET_DUMPABLE, 0); as it is, only root can read it."
+    )
+
+
+class MoreCapableError(NotPermittedError):
+    """The process is ours, but has capabilities that we don't have."""
+
+    code = 253
+    help = (
+        "Start mqs as the process was started, with the same capabilities (in a container: by its own exec command); "
+        "or give it CAP_SYS_PTRACE; or run it as root outside of the container."
+    )
+
+
+class RootWithoutPtraceError(NotPermittedError):
+    """The process is another user's, and we are root without CAP_SYS_PTRACE, as in most containers."""
+
+    code = 254
+    help = (
+        "Run mqs as the process's user, who needs no capability; or outside of the container; or start the container "
+        "with --cap-add SYS_PTRACE."
+    )
+
+
+class OtherNamespaceError(NotPermittedError):
+    """The process is in a user namespace over which we have no rights: in another container, or outside of ours."""
+
+    code = 255
+    help = (
+        "Run mqs outside of all containers, as the user who started them; or inside of the process's own container "
+        "(podman exec, apptainer exec instance://NAME)."
+    )
+
+
+class AncestorsAloneError(NotPermittedError):
+    """Yama lets only a process's ancestors attach to it: ptrace_scope is 1."""
+
+    code = 256
+    help = (
+        'Start the job with what `mqs env` prints (eval "$(mqs env)"), which lets in what runs as you; a job that runs '
+        "already, only root can read: sudo mqs, or sysctl kernel.yama.ptrace_scope=0."
+    )
+
+
+class RootAloneError(NotPermittedError):
+    """Yama lets only root attach: ptrace_scope is 2."""
+
+    code = 257
+    help = "Have root run mqs, which then reads with your rights; or root sets sysctl kernel.yama.ptrace_scope=1 or 0."
+
+
+class NobodyMayAttachError(NotPermittedError):
+    """Yama lets nobody attach, and that can't be taken back: ptrace_scope is 3."""
+
+    code = 258
+    help = (
+        "Have the ranks write core files (ulimit -c unlimited, then kill -QUIT) for `mqs job --core`; only a start of "
+        "the machine with another kernel.yama.ptrace_scope changes this, not even root can."
+    )
+
+
+class FilteredError(NotPermittedError):
+    """A seccomp filter keeps the system call from us, while the process itself is open to us."""
+
+    code = 259
+    help = (
+        "`mqs job --no-stop` needs no such call; or run mqs outside of the container; or start that with "
+        "--cap-add SYS_PTRACE or --security-opt seccomp=unconfined."
+    )
+
+
+class SelinuxError(NotPermittedError):
+    """All else allows it, and SELinux enforces a policy."""
+
+    code = 260
+    help = (
+        "Run mqs in the process's own context or container; the administrator finds the denial by "
+        "`ausearch -m avc -ts recent`, and may allow it (setsebool deny_ptrace off)."
+    )
+
+
+class ApparmorError(NotPermittedError):
+    """All else allows it, and AppArmor confines the process or us."""
+
+    code = 261
+    help = (
+        "Run mqs under the process's own profile, inside of its container; or start that with "
+        "--security-opt apparmor=unconfined; the administrator finds the denial by `dmesg | grep apparmor`."
+    )
+
+
+class HiddenProcessError(NotPermittedError):
+    """/proc is mounted with hidepid, and shows us nothing of the process."""
+
+    code = 262
+    help = (
+        "Run mqs as the process's user or as root; the administrator may add you to the group that /proc's option gid= "
+        "names."
+    )
+
+
+# ---------------------------------------------------------------- what isn't a process
 
 
 class DllError(MqsError):

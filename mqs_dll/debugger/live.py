@@ -19,8 +19,9 @@ from typing import NamedTuple
 import drgn
 
 from mqs_dll.contract.errors import MqsError, NoSuchProcessError, ProcessError, TargetReadError
+from mqs_dll.debugger.access import check_readable, not_permitted
 from mqs_dll.debugger.bases import Closes, ReadInOnePiece, string_at
-from mqs_dll.debugger.proc import check_owner, check_readable, not_permitted, read_status, start_time
+from mqs_dll.debugger.proc import check_owner, read_status, start_time
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
 

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
-import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from io import FileIO
 from typing import Literal, NamedTuple
 
-from mqs_dll.contract import elf_format as elf
-from mqs_dll.contract.errors import (
-    AlreadyTracedError,
-    ForeignError,
-    NoMainThreadError,
-    NoSuchProcessError,
-    NotPermittedError,
-    ProcessError,
-    WordSizeError,
-)
+from mqs_dll.contract.errors import ForeignError, HiddenProcessError, NoSuchProcessError
 
 DELETED = " (deleted)"
 """What the kernel appends to the name of a file that has been removed."""
-
-_ELF_LITTLE_ENDIAN = 1
-_ELF_MACHINES = {3: "32-bit x86", 40: "32-bit ARM", **elf.MACHINES}
 
 
 class ProcessStatus(NamedTuple):
@@ -146,7 +134,7 @@ def read_status(pid: int) -> ProcessStatus:
     Raises:
         NoSuchProcessError: there is none with that number.
     """
-    fields = _status_fields(pid)
+    fields = status_fields(pid)
     return ProcessStatus(
         name=fields["Name"],
         state=fields["State"][0],
@@ -157,12 +145,47 @@ def read_status(pid: int) -> ProcessStatus:
     )
 
 
-def _status_fields(pid: int) -> dict[str, str]:
+def status_fields(pid: int | Literal["self"]) -> dict[str, str]:
+    """Return the lines of /proc/PID/status (proc(5)), without the blanks behind the colons.
+
+    Raises:
+        NoSuchProcessError: there is none with that number.
+        HiddenProcessError: /proc doesn't show it to us.
+    """
     try:
         lines = read_file(f"/proc/{pid}/status").split(b"\n")  # a name may hold what str takes for line ends
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, PermissionError, ProcessLookupError) as error:
+        if isinstance(pid, int) and (isinstance(error, PermissionError) or (hidepid() and _answers(pid))):
+            hidden = f"there is a process {pid}, but /proc hides it: it is mounted with hidepid={hidepid()}"
+            raise HiddenProcessError(f"{hidden}, and the process isn't ours, or is protected") from None
         raise NoSuchProcessError(f"there is no process {pid}") from None
     return dict(line.decode(errors="backslashreplace").split(":\t", 1) for line in lines if b":\t" in line)
+
+
+def hidepid() -> str:
+    """Return the option by which /proc hides what isn't ours, like "invisible" or "2"; empty where it shows all.
+
+    The kernel has written the option's name since 5.8, its number before (proc(5)).
+    """
+    value = ""
+    with suppress(OSError):
+        for line in read_file("/proc/self/mounts").splitlines():
+            _, where, kind, options, *_ = line.decode(errors="replace").split(" ")
+            if (where, kind) == ("/proc", "proc"):  # the last one covers the others
+                found = dict(option.partition("=")[::2] for option in options.split(","))
+                value = found.get("hidepid", "")
+    return "" if value in ("0", "off") else value
+
+
+def _answers(pid: int) -> bool:
+    """Return whether there is a process with that number, whatever /proc shows."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    except OverflowError:
+        return False
+    return pid > 0
 
 
 def owner_of(pid: int) -> Owner:
@@ -171,7 +194,7 @@ def owner_of(pid: int) -> Owner:
     Raises:
         NoSuchProcessError: there is none with that number.
     """
-    fields = _status_fields(pid)
+    fields = status_fields(pid)
     groups = tuple(map(int, fields["Groups"].split()))
     return Owner(int(fields["Uid"].split()[1]), int(fields["Gid"].split()[1]), groups)
 
@@ -183,9 +206,9 @@ def is_wholly_of(pid: int, owner: Owner) -> bool:
     the files of those in /proc are root's. Sources: ptrace(2), "Ptrace access mode checking"; proc(5), "/proc/pid".
     """
     try:
-        fields = _status_fields(pid)
+        fields = status_fields(pid)
         shown = os.stat(f"/proc/{pid}/mem")  # noqa: PTH116
-    except (NoSuchProcessError, OSError):
+    except (HiddenProcessError, NoSuchProcessError, OSError):
         return False
     users, groups = (set(map(int, fields[name].split()[:3])) for name in ("Uid", "Gid"))
     return users == {owner.user} == {shown.st_uid} and groups == {owner.group}
@@ -205,63 +228,6 @@ def check_owner(user: int, what: str) -> None:
     """
     if user != 0 and os.geteuid() == 0:
         raise ForeignError(f"{what} belongs to user {user_name(user)}, and is not read with root's rights")
-
-
-def check_readable(pid: int) -> None:
-    """Make sure that ``pid`` is a live process that runs a 64-bit program.
-
-    Raises:
-        NoSuchProcessError: there is none, it is a zombie, or a mere thread.
-        NoMainThreadError: its main thread has ended before others.
-        NotPermittedError: the kernel doesn't let us see its program.
-        WordSizeError: its program isn't one of an architecture that libmqs reads.
-        ProcessError: it is a thread of the kernel.
-    """
-    status = read_status(pid)
-    if status.process != pid:
-        raise NoSuchProcessError(f"{pid} is a thread of process {status.process}, not a process")
-    stat = read_stat(pid)
-    if status.state in "ZX" and stat is not None and not stat.gone:
-        raise NoMainThreadError(f"the main thread of process {pid} ({status.name}) has ended, and others go on")
-    if status.state in "ZX":
-        raise NoSuchProcessError(f"process {pid} ({status.name}) has exited and only waits for its parent to notice")
-    try:
-        with open_file(f"/proc/{pid}/exe") as program:
-            header = program.read(20)
-    except PermissionError:
-        raise not_permitted(pid) from None
-    except (FileNotFoundError, ProcessLookupError):
-        read_status(pid)
-        raise ProcessError(f"process {pid} ({status.name}) has no program: it is a thread of the kernel") from None
-    _check_elf(pid, status.name, header)
-
-
-def _check_elf(pid: int, name: str, header: bytes) -> None:
-    (machine,) = struct.unpack_from("<H" if header[5] == _ELF_LITTLE_ENDIAN else ">H", header, 18)
-    if not header.startswith(elf.MAGIC_64) or machine not in elf.MACHINES:
-        kind = _ELF_MACHINES.get(machine, f"ELF machine {machine}")
-        raise WordSizeError(f"process {pid} ({name}) runs a program for {kind}, which libmqs doesn't read")
-
-
-def not_permitted(pid: int) -> NotPermittedError:
-    """Return the error for a process that the kernel keeps closed, with the likely cause in its text."""
-    status = read_status(pid)
-    closed = f"the kernel doesn't let us read process {pid} ({status.name})"
-    if status.user != os.geteuid():
-        return NotPermittedError(f"{closed}: it belongs to user {user_name(status.user)}")
-    scope = _ptrace_scope()
-    if scope:
-        return NotPermittedError(f"{closed}: /proc/sys/kernel/yama/ptrace_scope is {scope}")
-    return NotPermittedError(f"{closed}, though it is our own: a container or the program itself forbids ptrace")
-
-
-def already_traced(pid: int, tracer: int) -> AlreadyTracedError:
-    """Return the error for a process that another debugger holds, with that debugger's name."""
-    try:
-        name = read_status(tracer).name
-    except NoSuchProcessError:
-        name = "gone by now"
-    return AlreadyTracedError(f"process {pid} is held by another debugger, process {tracer} ({name})")
 
 
 def file_at(pid: int, address: int) -> str | None:
@@ -345,9 +311,11 @@ def start_time(pid: int) -> int:
 
     Raises:
         NoSuchProcessError: there is none with that number.
+        HiddenProcessError: /proc doesn't show it to us.
     """
     stat = read_stat(pid)
     if stat is None:
+        status_fields(pid)  # which says more
         raise NoSuchProcessError(f"there is no process {pid}")
     return stat.started
 
@@ -358,10 +326,3 @@ def user_name(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return str(user)
-
-
-def _ptrace_scope() -> int:
-    try:
-        return int(read_file("/proc/sys/kernel/yama/ptrace_scope"))
-    except OSError:
-        return 0

@@ -20,7 +20,7 @@ import pytest
 from mqs_dll.contract.errors import (
     AlreadyTracedError,
     NoSuchProcessError,
-    NotPermittedError,
+    OtherUserError,
     StopError,
     TargetReadError,
     WordSizeError,
@@ -313,7 +313,7 @@ def test_another_users_process_is_closed(sleeper: subprocess.Popen[str]) -> None
         yield
 
     with other_process(open_as_nobody) as child:
-        assert child.report.startswith(NotPermittedError.__name__)
+        assert child.report.startswith(OtherUserError.__name__)
         assert "it belongs to user root" in child.report
 
 

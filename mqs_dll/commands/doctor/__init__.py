@@ -1,4 +1,4 @@
-"""``mqs doctor``: what libmqs knows of an MPI, in a process or in a file, what it can't see and why, and what to do.
+"""``mqs doctor``: what libmqs knows of an MPI, in a process or in a file, and what this machine lets it see.
 
 It asks the library side and the debugger side alike, so it composes both.
 
@@ -6,6 +6,7 @@ It asks the library side and the debugger side alike, so it composes both.
 - ``diagnosis``: what was found out, as records
 - ``process``: examines a live process
 - ``library``: examines a file, where nothing runs or stops
+- ``machine``: examines this machine, where no process is named
 - ``advice``: finds the remedies for what they lack
 - ``report``: text and JSON
 """

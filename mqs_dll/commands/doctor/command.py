@@ -10,7 +10,7 @@ from mqs_dll.commands import nodes
 from mqs_dll.commands.times import add_limit, is_number, number
 
 if TYPE_CHECKING:
-    from mqs_dll.commands.doctor.diagnosis import Diagnosis
+    from mqs_dll.commands.doctor.diagnosis import Diagnosis, MachineDiagnosis
 
 EXIT_WHOLE = 0
 EXIT_PARTLY = 1
@@ -19,7 +19,7 @@ EXIT_NOTHING = 3
 DESCRIPTION = """\
 Report what libmqs knows of an MPI: its release and build, where the layout of each struct comes from, which checks
 held, what it can't see and why, and the remedy. For a library's file it reports what can be known before anything
-runs."""
+runs. Without either it reports whether queues, stacks and proofs can be had on this machine, and what is in the way."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "where",
         type=_where,
+        nargs="?",
         metavar="PID|FILE",
-        help="a rank, the MPI's library, or a program that it is linked into",
+        help="a rank, the MPI's library, or a program that it is linked into; without, this machine is checked",
     )
     add_limit(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json-schema.md)")
@@ -43,20 +44,19 @@ def run(options: argparse.Namespace) -> int:
     """Look, and print what was found.
 
     Returns:
-        EXIT_PARTLY when a part can't be seen, EXIT_NOTHING when no layout fits.
+        EXIT_PARTLY when a part can't be seen, EXIT_NOTHING when no layout fits, or this machine lets us read nothing.
 
     Raises:
         MqsError: it is no MPI that can be examined.
     """
     from mqs_dll.commands.doctor.diagnosis import Visibility
 
-    found = _diagnose(options)
-    if options.json:
-        from mqs_dll.commands.doctor.report import as_json
+    found = _diagnose_machine(options.limit) if options.where is None else _diagnose(options)
+    from mqs_dll.commands.doctor import report
 
-        print(as_json(found))
+    if options.json:
+        print(report.as_json(found))
     else:
-        from mqs_dll.commands.doctor import report
         from mqs_dll.report import terminal
 
         terminal.console().print(report.render(found))
@@ -84,6 +84,13 @@ def diagnose(where: int | str, seconds: float) -> Diagnosis:
 
     with communicators_done() as on_communicator:
         return process.diagnose(where, on_communicator, Limit(seconds, ends_us=True))
+
+
+def _diagnose_machine(seconds: float) -> MachineDiagnosis:
+    from mqs_dll.commands.doctor import machine
+    from mqs_dll.debugger.stopping.limit import Limit
+
+    return machine.diagnose(Limit(seconds, ends_us=True))
 
 
 def _diagnose(options: argparse.Namespace) -> Diagnosis:

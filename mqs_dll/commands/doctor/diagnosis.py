@@ -94,3 +94,34 @@ class Diagnosis(NamedTuple):
     """Sentences: which near profiles were refused, and why."""
     parts: tuple[Capability, ...] | None = None
     """None where they were not examined."""
+
+
+class Ability(NamedTuple):
+    """One thing that `mqs` does to ranks, and whether it can be had of this user's own on this machine."""
+
+    name: str
+    seen: Visibility
+    why: str
+    """What was tried and worked, or what is in the way."""
+    remedy: str
+    """Empty where nothing is in the way, or nothing helps."""
+
+
+class Circumstance(NamedTuple):
+    """One obstacle that a kernel can put into the way."""
+
+    name: str
+    holds: bool
+    """Whether it is in the way of something, not necessarily of this user's own processes."""
+    words: str
+    remedy: str
+
+
+class MachineDiagnosis(NamedTuple):
+    """What this machine allows this user."""
+
+    verdict: Visibility
+    user: str
+    abilities: tuple[Ability, ...]
+    circumstances: tuple[Circumstance, ...]
+    remedies: tuple[Remedy, ...]

@@ -1,22 +1,33 @@
-"""A Diagnosis for people, as a renderable of rich, and for machines, as doctor-schema-2.json has it."""
+"""A Diagnosis for people, as a renderable of rich, and for machines: doctor-schema-2.json, machine-schema-1.json."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from mqs_dll.commands.doctor.diagnosis import Capability, Diagnosis, FileFacts, Limitation, ProcessFacts, Visibility
+from mqs_dll.commands.doctor.diagnosis import (
+    Capability,
+    Diagnosis,
+    FileFacts,
+    Limitation,
+    MachineDiagnosis,
+    ProcessFacts,
+    Remedy,
+    Visibility,
+)
 from mqs_dll.contract.abi import MpiFacts
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.report.fields import text_for_json
 
 SCHEMA = "mqs-doctor/2"
 """Changes with every change that could break a reader; additions don't."""
+MACHINE_SCHEMA = "mqs-doctor-machine/1"
+"""The same of what is printed without a process and a file."""
 
 _MAX_NAMES = 3
 """Communicators that are named; of more it is said how many there are."""
@@ -25,11 +36,34 @@ _MAX_NAMES = 3
 # ---------------------------------------------------------------- text
 
 
-def render(diagnosis: Diagnosis) -> RenderableType:
+def render(diagnosis: Diagnosis | MachineDiagnosis) -> RenderableType:
     """Return everything in a diagnosis, ready for Console.print."""
+    if isinstance(diagnosis, MachineDiagnosis):
+        return Group(*_machine(diagnosis), *_remedies(diagnosis.remedies))
+    none = "nothing is known that would show more" if diagnosis.verdict is Visibility.PARTLY else "nothing"
     return Group(
-        *_heading(diagnosis), *_verdict(diagnosis), *_layouts(diagnosis), *_parts(diagnosis), *_remedies(diagnosis)
+        *_heading(diagnosis),
+        *_verdict(diagnosis),
+        *_layouts(diagnosis),
+        *_parts(diagnosis),
+        *_remedies(diagnosis.remedies, none),
     )
+
+
+_IN_WORDS = {Visibility.WHOLE: ("yes", ""), Visibility.PARTLY: ("in part", "yellow"), Visibility.NOTHING: ("no", "red")}
+
+
+def _machine(diagnosis: MachineDiagnosis) -> Iterator[RenderableType]:
+    yield Text(f"This machine, as user {visible(diagnosis.user)}", style="bold")
+    yield _title("What can be had of this user's jobs")
+    for ability in diagnosis.abilities:
+        word, style = _IN_WORDS[ability.seen]
+        yield _line(f"{ability.name}: {word}; {visible(ability.why)}", style)
+    yield _title("What the kernel sets")
+    for each in diagnosis.circumstances:
+        yield _line(f"{each.name}: {visible(each.words)}", "yellow" if each.holds else "")
+        if each.remedy:
+            yield _line(f"  {visible(each.remedy)}", "dim")
 
 
 def _heading(diagnosis: Diagnosis) -> Iterator[RenderableType]:
@@ -108,14 +142,13 @@ def _count(communicators: int) -> str:
     return "1 communicator" if communicators == 1 else f"{communicators} communicators"
 
 
-def _remedies(diagnosis: Diagnosis) -> Iterator[RenderableType]:
+def _remedies(remedies: Sequence[Remedy], none: str = "nothing") -> Iterator[RenderableType]:
     yield _title("What to do")
-    for remedy in diagnosis.remedies:
+    for remedy in remedies:
         yield _line(visible(remedy.what), "cyan")
         yield _line(f"  {visible(remedy.why)}")
-    if not diagnosis.remedies:
-        nothing = "nothing is known that would show more" if diagnosis.verdict is Visibility.PARTLY else "nothing"
-        yield _line(nothing, "dim")
+    if not remedies:
+        yield _line(none, "dim")
 
 
 def _section(title: str, sentences: Iterable[str]) -> Iterator[RenderableType]:
@@ -136,9 +169,23 @@ def _line(text: str, style: str = "") -> RenderableType:
 # ---------------------------------------------------------------- JSON
 
 
-def as_json(diagnosis: Diagnosis) -> str:
+def as_json(diagnosis: Diagnosis | MachineDiagnosis) -> str:
     """Return a diagnosis as one JSON document, in ASCII, without a newline at the end."""
-    return json.dumps(to_json(diagnosis), indent=2)
+    document = _machine_json(diagnosis) if isinstance(diagnosis, MachineDiagnosis) else to_json(diagnosis)
+    return json.dumps(document, indent=2)
+
+
+def _machine_json(diagnosis: MachineDiagnosis) -> dict[str, Any]:
+    document = {
+        "schema": MACHINE_SCHEMA,
+        "verdict": diagnosis.verdict.value,
+        "user": diagnosis.user,
+        **{each.name: {"seen": each.seen.value, "why": each.why} for each in diagnosis.abilities},
+        "circumstances": [each._asdict() for each in diagnosis.circumstances],
+        "remedies": [remedy._asdict() for remedy in diagnosis.remedies],
+    }
+    readable: dict[str, Any] = _readable(document)
+    return readable
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:

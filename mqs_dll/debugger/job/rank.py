@@ -18,6 +18,7 @@ from mqs_dll.contract.errors import (
     TargetReadError,
     UnknownMpiError,
 )
+from mqs_dll.debugger.access import check_readable
 from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
@@ -25,7 +26,7 @@ from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, environment_variable, missing_files
-from mqs_dll.debugger.proc import check_readable, read_stat, read_status, slices
+from mqs_dll.debugger.proc import read_stat, read_status, slices
 from mqs_dll.debugger.stopping.stop import all_stopped
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.job.found import FoundRank

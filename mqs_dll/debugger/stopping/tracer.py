@@ -14,15 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from mqs_dll.contract.errors import MqsError, NoSuchProcessError, StopError
-from mqs_dll.debugger.proc import (
-    Owner,
-    already_traced,
-    is_wholly_of,
-    not_permitted,
-    read_stat,
-    read_status,
-    thread_ids,
-)
+from mqs_dll.debugger.access import already_traced, not_permitted
+from mqs_dll.debugger.proc import Owner, is_wholly_of, read_stat, read_status, thread_ids
 from mqs_dll.debugger.stopping import ptrace
 
 
@@ -144,7 +137,7 @@ class _Threads:
 
     def _check_identity(self) -> None:
         if self._owner is not None and not is_wholly_of(self._pid, self._owner):
-            raise not_permitted(self._pid)
+            raise not_permitted(self._pid, "stop", self._owner)
         if self._started is None:
             return
         stat = read_stat(self._pid)
@@ -170,7 +163,7 @@ class _Threads:
             return False
         if status.tracer:
             raise already_traced(self._pid, status.tracer)
-        raise not_permitted(self._pid)
+        raise not_permitted(self._pid, "stop")
 
     def _wait(self, thread: int, deadline: float) -> None:
         """Wait until a thread stands, and note the signal that it was about to get."""

@@ -23,7 +23,7 @@ import pytest
 from ClusterShell import NodeSet
 
 from mqs_dll.commands import cli
-from mqs_dll.contract.errors import JobError, NoSuchProcessError, NotPermittedError
+from mqs_dll.contract.errors import JobError, NoSuchProcessError, OtherUserError
 from mqs_dll.debugger.job.find import find_job, find_jobs, processes, proctable
 from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
 from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
@@ -552,7 +552,7 @@ def test_another_users_job(tmp_path: Path) -> None:
         yield
 
     with launcher_with(tmp_path, '{"", "/a/program"}') as pid, other_process(search_as_nobody) as child:
-        assert child.report.startswith(NotPermittedError.__name__)
+        assert child.report.startswith(OtherUserError.__name__)
 
 
 @pytest.mark.root

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from mqs_dll.contract.errors import JobError
+from mqs_dll.debugger.access import check_readable
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
-from mqs_dll.debugger.proc import Stat, check_readable, read_status
+from mqs_dll.debugger.proc import Stat, read_status
 from mqs_dll.job.found import FoundJob, FoundRank
 
 _MAX_TITLE_LENGTH = 100

@@ -8,11 +8,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mqs_dll.contract.errors import NoSuchProcessError
+from mqs_dll.debugger.access import not_permitted
 from mqs_dll.debugger.job.find.elsewhere import claimed_hosts, hosts_of, marks_of, slurm_job
 from mqs_dll.debugger.job.find.processes import Processes, is_name_of_daemon
 from mqs_dll.debugger.job.find.proctable import ProcDesc, read_proctable
 from mqs_dll.debugger.job.find.slots import Slot, find_slots
-from mqs_dll.debugger.proc import Stat, not_permitted, read_status, user_name
+from mqs_dll.debugger.proc import Stat, read_status, user_name
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import RankState
 
