@@ -143,3 +143,21 @@ def notes(data: bytes, owner: bytes) -> Iterator[tuple[int, bytes]]:
 def build_id(data: bytes) -> bytes:
     """Return the build-id that the linker gave a file, by the notes of one of its segments; nothing where it didn't."""
     return next((content for kind, content in notes(data, b"GNU") if kind == _BUILD_ID), b"")
+
+
+def same_build(page: bytes, other: bytes) -> bool:
+    """Return whether two files' first pages are of one build, stripped or not; equal, where they have no build-id."""
+    build = _build_id_in(page)
+    return build == _build_id_in(other) if build else page == other
+
+
+def _build_id_in(page: bytes) -> bytes:
+    """Return the build-id in a file's first page, nothing where there is none."""
+    found = header(page)
+    if found is None:
+        return b""
+    table = page[found.segments_at : found.segments_at + found.segment_count * SEGMENT_SIZE]
+    builds = (
+        build_id(page[each.offset : each.offset + each.file_size]) for each in segments(table) if each.kind == NOTE
+    )
+    return next(filter(None, builds), b"")

@@ -13,7 +13,6 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import drgn
@@ -21,6 +20,7 @@ import drgn
 from mqs_dll.contract.errors import MqsError, NoSuchProcessError, ProcessError, TargetReadError
 from mqs_dll.debugger.access import check_readable, not_permitted
 from mqs_dll.debugger.bases import Closes, ReadInOnePiece, string_at
+from mqs_dll.debugger.inside import File, MappedFiles, file_named
 from mqs_dll.debugger.proc import check_owner, read_status, start_time
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
@@ -60,8 +60,17 @@ class LiveImage:
     them: the program, preloaded libraries, its libraries, and what it loaded later.
     """
 
-    def __init__(self, program: drgn.Program, modules: Sequence[drgn.Module] | None = None) -> None:
-        """Open the files of modules, or of all that a process has loaded, but no debug information yet."""
+    def __init__(
+        self, program: drgn.Program, modules: Sequence[drgn.Module] | None = None, mapped: MappedFiles | None = None
+    ) -> None:
+        """Open the files of modules, or of all that a process has loaded, but no debug information yet.
+
+        Args:
+            program: of drgn's.
+            modules: those whose files are wanted; of a process all.
+            mapped: what finds a process's files.
+        """
+        self._mapped = mapped
         self.program = program
         """What drgn knows of the process: its modules, for call stacks."""
         program.language = drgn.Language.C  # a Fortran program's MPI is a C library all the same
@@ -72,6 +81,11 @@ class LiveImage:
         self._types_loaded = False
         self._ranges = [[*(module.address_ranges or ())] for module in self._modules]
         self._known = _known(self._files())
+
+    def file_of(self, module: drgn.Module) -> File | None:
+        """Return the file that a module's symbols are read from, None where it has none."""
+        known = self._mapped.of(module) if self._mapped else None
+        return known or file_named(module.loaded_file_path)
 
     def unreadable_modules(self) -> list[str]:
         """Return the libraries whose files are gone or aren't those that were loaded: their symbols are missing."""
@@ -146,7 +160,7 @@ class LiveImage:
     def _files(self) -> Hashable:
         """Return what identifies the files: of the same ones, in the same order, the same can be said."""
         return tuple(
-            (each.name, each.build_id or _stamp(each.loaded_file_path), each.loaded_file_path, each.debug_file_path)
+            (each.name, each.build_id or self.file_of(each), each.loaded_file_path, each.debug_file_path)
             for each in self._modules
         )
 
@@ -162,17 +176,6 @@ class LiveImage:
         self._known = _known(self._files())  # debug files have symbols that stripped ones lack
 
 
-def _stamp(path: str | None) -> Hashable:
-    """Return what distinguishes a file from its predecessor at the path, None where it isn't known."""
-    try:
-        found = Path(path).stat() if path else None
-    except OSError:
-        found = None
-    if found is None:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
 def _without_typedefs(type_: drgn.Type) -> drgn.Type:
     while type_.kind == drgn.TypeKind.TYPEDEF:
         type_ = type_.type
@@ -185,6 +188,7 @@ class _Opened(NamedTuple):
     memory: int
     """The descriptor of /proc/PID/mem."""
     program: drgn.Program
+    mapped: MappedFiles
 
 
 _opened_before: dict[int, _Opened] = {}
@@ -234,11 +238,11 @@ class LiveProcess(Closes, ReadInOnePiece):
         self.started = start_time(pid) if started is None else started
         """When it was started, as proc.Stat has it: what distinguishes it from another that gets its number."""
         check_readable(pid)
-        self._memory, program = _opened_before.pop(pid) if pid in _opened_before else _open(pid)
+        self._memory, program, mapped = _opened_before.pop(pid) if pid in _opened_before else _open(pid)
         self._image: LiveImage | None = None
         try:
             check_owner(read_status(pid).user, f"process {pid}")
-            self._image = LiveImage(program)
+            self._image = LiveImage(program, mapped=mapped)
             if start_time(pid) != self.started:  # all of the above went by the number
                 raise NoSuchProcessError(f"process {pid} has exited, and another has its number now")
         except (OSError, ValueError, LookupError, drgn.FaultError) as error:  # as drgn raises them
@@ -338,7 +342,10 @@ def _open(pid: int) -> _Opened:
         raise not_permitted(pid) from None
     except (FileNotFoundError, ProcessLookupError):
         raise NoSuchProcessError(f"process {pid} has just exited") from None
-    program = new_program()
+    program, mapped = new_program(), MappedFiles(pid)
+    program.register_debug_info_finder("mapped", mapped.find, enable_index=0)
+    options = program.debug_info_options
+    options.try_procfs = options.try_module_name = False  # the name is a path of the process's, not of ours
     try:
         program.set_pid(pid)
     except BaseException as error:
@@ -349,4 +356,4 @@ def _open(pid: int) -> _Opened:
             check_readable(pid)
             raise ProcessError(f"process {pid} can't be opened: {error}") from error
         raise
-    return _Opened(memory, program)
+    return _Opened(memory, program, mapped)

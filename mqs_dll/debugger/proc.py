@@ -51,6 +51,12 @@ class Mapping(NamedTuple):
     """Like "r-xp"."""
     path: str
     """As the kernel writes it, a newline in it as ``\\012``; empty for memory without a name."""
+    offset: int = 0
+    """In the file."""
+    device: int = 0
+    """Of the file, as os.stat has it; some file systems (overlayfs, btrfs) tell stat another one."""
+    inode: int = 0
+    """0 where there is no file."""
 
     @property
     def readable(self) -> bool:
@@ -188,6 +194,15 @@ def _answers(pid: int) -> bool:
     return pid > 0
 
 
+def numbers_of(thread: int) -> tuple[int, ...]:
+    """Return the ID of a process or a thread in each PID namespace that it is in: ours first, its own last (NSpid).
+
+    Raises:
+        NoSuchProcessError: there is none with that number.
+    """
+    return tuple(map(int, status_fields(thread).get("NSpid", str(thread)).split()))  # since Linux 4.1
+
+
 def owner_of(pid: int) -> Owner:
     """Return whose a process is.
 
@@ -255,7 +270,10 @@ def mappings(pid: int | Literal["self"], part: bytes = b"") -> Iterator[Mapping]
         fields = line.split(maxsplit=5)
         first, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) == 6 else ""
-        yield Mapping(int(first, 16), int(end, 16), fields[1].decode(), path)
+        device = os.makedev(*(int(part, 16) for part in fields[3].split(b":")))
+        yield Mapping(
+            int(first, 16), int(end, 16), fields[1].decode(), path, int(fields[2], 16), device, int(fields[4])
+        )
 
 
 def read_stat(thread: int) -> Stat | None:

@@ -113,7 +113,7 @@ class Libraries:
                 continue
             if page is None:
                 presence = Presence.UNKNOWN
-            elif _same_build(page, start):
+            elif elf.same_build(page, start):
                 return CoreLibrary(name, Presence.AT_HAND, path)
             else:
                 presence = Presence.DIFFERENT
@@ -141,23 +141,3 @@ def _begin_of(path: Path) -> bytes:
         return b""
     finally:
         os.close(file)
-
-
-def _same_build(page: bytes, other: bytes) -> bool:
-    """Return whether two first pages are of one build, stripped or not."""
-    build = _build_id(page)
-    return build == _build_id(other) if build else page == other
-
-
-def _build_id(page: bytes) -> bytes:
-    """Return the build-id in a library's first page, nothing where there is none."""
-    header = elf.header(page)
-    if header is None:
-        return b""
-    table = page[header.segments_at : header.segments_at + header.segment_count * elf.SEGMENT_SIZE]
-    found = (
-        elf.build_id(page[each.offset : each.offset + each.file_size])
-        for each in elf.segments(table)
-        if each.kind == elf.NOTE
-    )
-    return next(filter(None, found), b"")

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.debugger.proc import read_file, read_stat, thread_ids
+from mqs_dll.debugger.inside import threads_known_to
+from mqs_dll.debugger.proc import read_file, read_stat
 from mqs_dll.job.records import FILE_LOCK, MUTEX, CallStack, Lock
 
 _FUTEX, _OF_FILES = frozenset({202, 98}), frozenset({72, 73, 25, 32})
@@ -19,7 +20,6 @@ _IN_MUTEX = re.compile(r"_{0,3}pthread_mutex_(lock|timedlock|clocklock)(_full)?"
 _OWNER = 8
 """Bytes from the first member of a mutex to its holder."""
 _LOCK = re.compile(r"(\d+): *((?:-> *)*)(?:POSIX|FLOCK|OFDLCK) +\S+ +\S+ +(-?\d+) ")
-_NAMESPACES = re.compile(rb"^NSpid:\s*(.*)$", re.MULTILINE)
 _MOST = 1 << 22
 
 
@@ -45,13 +45,10 @@ def lock_of(pid: int, stack: CallStack, fetch: Callable[[int, int], bytes]) -> L
 def _mutex(pid: int, address: int, fetch: Callable[[int, int], bytes]) -> Lock | None:
     """Return who holds the mutex at an address, if that is a thread of the same process."""
     try:
-        namespaces = _NAMESPACES.search(read_file(f"/proc/{pid}/status"))
-        owner = int.from_bytes(fetch(address + _OWNER, 4), "little")
-    except (MqsError, OSError):
+        owner = threads_known_to(pid).get(int.from_bytes(fetch(address + _OWNER, 4), "little"))
+    except MqsError:
         return None
-    if namespaces is None or len(namespaces[1].split()) != 1:  # it knows its threads by other numbers than we
-        return None
-    return Lock(MUTEX, pid, owner) if owner in thread_ids(pid) else None
+    return None if owner is None else Lock(MUTEX, pid, owner)
 
 
 def _file_lock(pid: int) -> Lock | None:

@@ -631,7 +631,7 @@ def test_a_process_that_ends_while_it_is_opened(
     """What drgn can't read of a process that ends, or starts another program, is an error with the cause."""
     ends, changes = sleepers[:2]
 
-    def vanish(program: object) -> None:
+    def vanish(program: object, *, mapped: object) -> None:
         if not changing:
             ends.kill()
             ends.wait()

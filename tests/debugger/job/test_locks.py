@@ -14,9 +14,12 @@ import pytest
 from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.proc import read_file, read_stat
 from mqs_dll.job.records import FILE_LOCK, MUTEX, CallStack, Frame, Lock
+from tests.support.containers import child_of, command, skip_without_containers
+from tests.support.containers import running as container
 from tests.support.targets import wait_until
 
 WAITS = "import fcntl, sys; fcntl.{}(open(sys.argv[1], 'w'), fcntl.LOCK_EX)"
+WAITS_FOR_MUTEX = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
 
 
 def lock_that(pid: int) -> Lock | None:
@@ -91,13 +94,17 @@ def pids(processes: Iterable[subprocess.Popen[bytes]]) -> list[int]:
     return [each.pid for each in processes]
 
 
+def waits_for_futex(pid: int) -> bool:
+    """Return whether the main thread of a process waits on one."""
+    return Path(f"/proc/{pid}/syscall").read_text().startswith(("202 ", "98 "))
+
+
 @pytest.fixture
 def waiter() -> Iterator[int]:
     """Give the PID of a process whose main thread waits on a futex."""
-    program = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
-    with subprocess.Popen([sys.executable, "-c", program]) as child:
+    with subprocess.Popen([sys.executable, "-c", WAITS_FOR_MUTEX]) as child:
         try:
-            wait_until(lambda: Path(f"/proc/{child.pid}/syscall").read_text().startswith(("202 ", "98 ")))
+            wait_until(lambda: waits_for_futex(child.pid))
             yield child.pid
         finally:
             child.kill()
@@ -117,11 +124,12 @@ def test_the_holder_of_a_mutex_is_a_thread_of_its_process(waiter: int) -> None:
     assert mutex_of(waiter, waiter, "sem_wait") is None, "a semaphore has no holder"
 
 
-def test_threads_in_a_pid_namespace_have_numbers_of_their_own(waiter: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its memory has of them is not the kernel's to us."""
-
-    def read(path: str, *most: int) -> bytes:
-        return b"NSpid:\t4711\t3\n" if path.endswith("/status") else read_file(path, *most)
-
-    monkeypatch.setattr("mqs_dll.debugger.job.locks.read_file", read)
-    assert mutex_of(waiter, waiter) is None
+def test_the_holder_of_a_mutex_has_our_number_also_in_a_container() -> None:
+    """What its memory has is the thread's number in its own PID namespace."""
+    skip_without_containers(None)
+    contained = command('echo ready; exec "$1" -c "$2"', sys.executable, WAITS_FOR_MUTEX, pids=True)
+    with container(contained, user=None) as outer:
+        pid = child_of(outer.pid)
+        wait_until(lambda: waits_for_futex(pid))
+        assert mutex_of(pid, 1) == Lock(MUTEX, pid, pid)
+        assert mutex_of(pid, pid) is None

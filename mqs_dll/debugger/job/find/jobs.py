@@ -210,7 +210,7 @@ class _Builder:
             if not self._is_here(entry):
                 yield _elsewhere_rank(rank)
             elif process is None or process.gone:
-                why = f"rank {number} (process {entry.pid}) has exited"
+                why = f"rank {number}{f' (process {entry.pid})' if entry.pid else ''} has exited"
                 yield replace(rank, state=RankState.EXITED, why=why)
             else:
                 yield replace(rank, started=process.started)

@@ -8,11 +8,13 @@ symbol; Open MPI 5 has none.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.bases import string_at
+from mqs_dll.debugger.inside import pids_known_to
 from mqs_dll.debugger.live import LiveProcess
 
 _ENTRY = struct.Struct("=QQi4x")
@@ -30,16 +32,17 @@ class ProcDesc(NamedTuple):
     """Empty where it can't be read."""
     program: str
     pid: int
+    """As we know it, of a launcher in a container too; 0 where that is no process of this machine."""
 
 
 def read_proctable(pid: int) -> tuple[ProcDesc, ...]:
     """Return the table of a launcher, by rank; nothing where it has none, or none that can be read."""
     with suppress(MqsError), LiveProcess(pid) as launcher:
-        return _read(launcher)
+        return _read(launcher, pids_known_to(pid))
     return ()
 
 
-def _read(launcher: LiveProcess) -> tuple[ProcDesc, ...]:
+def _read(launcher: LiveProcess, known: Mapping[int, int] | None) -> tuple[ProcDesc, ...]:
     table, size = (launcher.image.find_symbol(name) for name in ("MPIR_proctable", "MPIR_proctable_size"))
     if table is None or size is None:
         return ()
@@ -58,5 +61,6 @@ def _read(launcher: LiveProcess) -> tuple[ProcDesc, ...]:
                 if left < 0:
                     return ()
                 texts[pointer] = text.decode("utf-8", "backslashreplace")
-        found.append(ProcDesc(texts[host], texts[program], max(rank_pid, 0)))
+        ours = max(rank_pid, 0) if known is None else known.get(rank_pid, 0)
+        found.append(ProcDesc(texts[host], texts[program], ours))
     return tuple(found)

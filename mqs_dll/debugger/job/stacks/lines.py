@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import drgn
 
+from mqs_dll.debugger.inside import File
 from mqs_dll.debugger.live import new_program
 
 _MAX_FILES = 32
@@ -21,35 +22,44 @@ class SourceLine(NamedTuple):
     line: int
 
 
-def lines_at(module: drgn.Module, address: int) -> tuple[SourceLine, ...]:
-    """Return the functions at an address of a module, innermost first; none without debug information."""
-    path, bias, range_ = module.loaded_file_path, module.loaded_file_bias, module.address_ranges
-    if path is None or bias is None or not range_:
+def lines_at(module: drgn.Module, address: int, file: File | None) -> tuple[SourceLine, ...]:
+    """Return the functions at an address of a module, innermost first; none without debug information.
+
+    Args:
+        module: of a process or a core file.
+        address: in the process.
+        file: the module's.
+    """
+    bias, range_ = module.loaded_file_bias, module.address_ranges
+    if file is None or bias is None or not range_:
         return ()
-    file = _File(path, module.build_id, range_[0][0] - bias, range_[-1][1] - bias)
-    return tuple(_lines(_open(file), address - bias))
+    linked = _Linked(file, module.build_id, range_[0][0] - bias, range_[-1][1] - bias)
+    return tuple(_lines(_open(linked), address - bias))
 
 
-class _File(NamedTuple):
-    path: str
+class _Linked(NamedTuple):
+    file: File
     build_id: bytes | None
     start: int
     end: int
 
 
 @lru_cache(_MAX_FILES)
-def _open(file: _File) -> drgn.Program | None:
+def _open(linked: _Linked) -> drgn.Program | None:
     """Return a program with nothing but this file in it, at the addresses that it was linked for.
 
     drgn opens debug information once for each program; that of a large application takes seconds, and its ranks all
     run the same file.
     """
+    descriptor = linked.file.open()
+    if descriptor is None:
+        return None
     program = new_program()
-    module = program.extra_module(file.path, create=True)
-    module.address_range = (file.start, file.end)
-    module.build_id = file.build_id
+    module = program.extra_module(linked.file.path, create=True)
+    module.address_range = (linked.start, linked.end)
+    module.build_id = linked.build_id
     try:
-        module.try_file(file.path)
+        module.try_file(linked.file.path, fd=descriptor)
         if module.wants_debug_file():
             program.load_module_debug_info(module)
     except Exception:  # drgn's errors for a file that isn't well-formed have no class of their own

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import drgn
 
+from mqs_dll.debugger.inside import File
 from mqs_dll.debugger.job.function_names import MPI_FILES
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.debugger.proc import DELETED
@@ -92,6 +93,10 @@ class Modules:
         except LookupError:
             return None
         return None if module.loaded_file_path is None and module.wants_loaded_file() else module
+
+    def file_of(self, module: drgn.Module) -> File | None:
+        """Return the file of a module, None where that wasn't found."""
+        return self.process.image.file_of(module)
 
     def owner(self, module: drgn.Module) -> CodeOwner:
         """Return whose code a module has."""

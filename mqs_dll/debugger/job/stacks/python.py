@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
+from mqs_dll.debugger.inside import threads_known_to
 from mqs_dll.job.records import CallStack, Frame, Language
 
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
@@ -60,7 +61,11 @@ def python_stacks(pid: int) -> Mapping[int, PythonStack]:
     The process may run: one that goes on is seen a little later than its registers were.
     """
     engine = _engine()
-    return _read_all(lambda: engine.get_process_threads(pid, stop_process=False, locals=True)) if engine else {}
+    if not engine:
+        return {}
+    found = _read_all(lambda: engine.get_process_threads(pid, stop_process=False, locals=True))
+    known = threads_known_to(pid)  # it has their IDs from the process itself
+    return {known[thread]: stack for thread, stack in found.items() if thread in known}
 
 
 def python_stacks_in_core(core: Path, program: str) -> Mapping[int, PythonStack]:

@@ -99,7 +99,7 @@ def find_caller(steps: Sequence[Step], modules: Modules) -> int | None:
     The first with a line of source; else the first in the program's own file; else the first in a library of its.
     """
     own = [place for place, step in enumerate(steps) if step.module and modules.owner(step.module) is CodeOwner.PROGRAM]
-    with_line = (place for place in own if _lines(steps[place]))
+    with_line = (place for place in own if _lines(steps[place], modules))
     in_main = (place for place in own if modules.is_main(steps[place].module))
     return next(with_line, next(in_main, next(iter(own), None)))
 
@@ -108,15 +108,15 @@ def frames_of(step: Step, modules: Modules) -> Iterator[Frame]:
     """Yield the functions of a step, those that were put into it first."""
     name = base_name(step.module) if step.module else ""
     function = step.symbol.partition(".")[0] or step.symbol  # compilers append what they made of it: ".part.0"
-    lines = _lines(step) if step.module and modules.owner(step.module) is CodeOwner.PROGRAM else ()
+    lines = _lines(step, modules) if step.module and modules.owner(step.module) is CodeOwner.PROGRAM else ()
     for line in lines:
         yield Frame(line.function or function, name, line.file, line.line)
     if not lines:
         yield Frame(function, name, None, None)
 
 
-def _lines(step: Step) -> tuple[SourceLine, ...]:
-    return lines_at(step.module, step.pc) if step.module else ()
+def _lines(step: Step, modules: Modules) -> tuple[SourceLine, ...]:
+    return lines_at(step.module, step.pc, modules.file_of(step.module)) if step.module else ()
 
 
 def _callback(inner: Sequence[Step], modules: Modules) -> int | None:

@@ -21,6 +21,8 @@ from mqs_dll.debugger.live import LiveProcess, environment_variable
 from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack, Frame, Language
 from mqs_dll.job.snapshot import Hidden
+from tests.support.containers import child_of, command, skip_without_containers
+from tests.support.containers import running as container
 from tests.support.cores import gcore
 from tests.support.gdb import gdb
 from tests.support.jobs import PROGRAMS, Compiler, Job, running
@@ -336,6 +338,16 @@ def test_a_python_program_that_goes_on_has_another_state(sleeper: tuple[int, Pat
         return seen
 
     assert len(poll_until(states, lambda states: len(states) > 2)) > 2
+
+
+def test_python_threads_have_our_numbers_also_in_a_container() -> None:
+    """The interpreter has their numbers in its own PID namespace."""
+    need_pystack()
+    skip_without_containers(None)
+    contained = command('echo ready; exec "$1" -c "$2"', sys.executable, IDLE, pids=True)
+    with container(contained, user=None) as outer:
+        pid = child_of(outer.pid)
+        assert list(poll_until(lambda: python_stacks(pid), bool)) == [pid]
 
 
 def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, Path], tmp_path: Path) -> None:

@@ -57,6 +57,9 @@ class MadeUpModules:
     def calls_nothing(self, module: Any) -> bool:
         return self.owner(module) in (CodeOwner.MPI, CodeOwner.RUNTIME)
 
+    def file_of(self, module: Any) -> None:
+        return None
+
     def is_main(self, module: Any) -> bool:
         return module is not None and module.name == "app"
 

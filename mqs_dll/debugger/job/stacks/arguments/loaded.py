@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import drgn
 
+from mqs_dll.debugger.inside import File
 from mqs_dll.debugger.job.stacks.arguments.code import Code
 from mqs_dll.debugger.job.stacks.arguments.flow import Followed, Goal, UnknownWayError, follow
 from mqs_dll.debugger.job.stacks.arguments.remember import remembered
@@ -92,7 +92,7 @@ class LoadedCode:
         header = min(start for start, _ in ranges)
         if header not in self._codes:
             self._codes[header] = Code(self.fetch, header, _bias(module, header), self._twice)
-            self._builds[header] = _build(module)
+            self._builds[header] = _build(module, self._process.image.file_of(module))
         code = self._codes[header]
         return code, code.own(address)
 
@@ -102,15 +102,13 @@ class LoadedCode:
         return remembered(build, is_for_good, entry, goal, lambda: follow(code, entry, goal))
 
 
-def _build(module: drgn.Module) -> tuple[str, bool]:
+def _build(module: drgn.Module, file: File | None) -> tuple[str, bool]:
     """Return what identifies a loaded file, and whether it always will: its build ID, or where it lies."""
     if module.build_id is not None:
         return module.build_id.hex(), True
-    try:
-        stat = os.stat(module.loaded_file_path or "")  # noqa: PTH116
-    except OSError:
+    if file is None:
         return f"{module.name} {id(module)}", False
-    return f"{module.name} {stat.st_dev} {stat.st_ino} {stat.st_size} {stat.st_mtime_ns}", False
+    return f"{module.name} {file.device} {file.inode} {file.size} {file.changed}", False
 
 
 def _bias(module: drgn.Module, header: int) -> int:

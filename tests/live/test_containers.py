@@ -1,0 +1,180 @@
+"""Jobs in containers, read from outside by the user who runs them, and by root: as they are read outside of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqs_dll.debugger.job.find.proctable import read_proctable
+from mqs_dll.debugger.proc import numbers_of
+from tests.support.containers import NOBODY, as_user, child_of, command, open_folder, skip_without_containers
+from tests.support.gallery import read_page
+from tests.support.jobs import Compiler, Job, launch
+from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.targets import ROOT
+
+pytestmark = [pytest.mark.root, pytest.mark.mpi]
+MPIS = {mpi.name: mpi for mpi in find_mpis()}
+PYPI, OUTSIDE = MPIS["mpich-4.3.2-pypi"], MPIS["mpich-4.2.3-pypi"]
+"""The MPI in the container, and another one at its path outside. Neither has an id of its build."""
+DEBIAN = MPIS["openmpi-debian"]
+"""Its mpirun lists the PIDs of its ranks."""
+SCENE, RANKS = "tag_mismatch.c", 3
+READERS = {"user": NOBODY, "root": None}
+
+MPI_INSIDE = """
+mount -t tmpfs none "$1"
+mkdir "$1"/lib
+cp -r "$2"/bin "$1"
+cp -r "$2"/lib/libm* "$2"/lib/mpich "$1"/lib
+cp "$3" "$1"/program
+shift 3
+exec "$@"
+"""
+"""A file system of its own at $1, with the MPI that lies at $2, and the program $3 as ``program``."""
+
+
+def mqs(user: int | None, *arguments: object) -> str:
+    """Return what ``mqs`` has printed for a user, None for root."""
+    said = subprocess.run(
+        [sys.executable, "-m", "mqs_dll", *map(str, arguments)],
+        user=user, group=user, extra_groups=None if user is None else [], cwd=ROOT,
+        env={**os.environ, "HOME": "/nonexistent"}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert said.stdout, said.stderr
+    return said.stdout
+
+
+def until_proved(user: int | None, pid: int) -> dict[str, Any]:
+    """Look at a job until something is proved; return the last report."""
+    end = time.monotonic() + 60
+    while True:
+        document: dict[str, Any] = json.loads(mqs(user, "job", pid, "--json"))
+        if document["outcome"] == "proved" or time.monotonic() > end:
+            return document
+
+
+def check(document: dict[str, Any], mpi: Mpi, pids: Sequence[int]) -> None:
+    """Compare a report with what the gallery's page says of the scene, and with which processes the ranks are."""
+    assert [(each["state"], each["pid"]) for each in document["processes"]] == [("read", pid) for pid in pids]
+    told = {each["sentence"]: each["cause"] for each in document["findings"] if each["certainty"] != "noted"}
+    assert told in [
+        {sentence: cause.value for sentence, cause in each.findings.items()}
+        for each in read_page()[SCENE].expected_on(mpi)
+    ]
+
+
+@contextmanager
+def job_of_user(compiler: Compiler, built_with: Mpi, runs: Mpi, wrapped: Callable[[Path], list[str]]) -> Iterator[Job]:
+    """Give the scene as a job of an ordinary user's.
+
+    Args:
+        compiler: of the program.
+        built_with: the MPI that it is compiled with.
+        runs: the MPI that it runs with.
+        wrapped: returns the command that starts it, by the path of the program, which only this command needs.
+    """
+    for mpi in (built_with, runs):
+        skip_without(mpi)
+    skip_without_containers()
+    program = compiler.compile(built_with, f"hangs/{SCENE.removesuffix('.c')}")
+    with open_folder() as folder:
+        copied = Path(shutil.copy(program, folder / "copied"))
+        directory = folder / folder.name  # by which the harness knows its processes
+        directory.mkdir()
+        os.chown(directory, NOBODY, NOBODY)
+        transport = runs.transports[0]
+        launcher = launch(
+            [*wrapped(copied), str(directory)], directory, {**runs.environment, **transport.environment}, NOBODY
+        )
+        job = Job(directory, launcher, runs, transport, f"hangs/{SCENE.removesuffix('.c')}", RANKS)
+        try:
+            job.wait_until_ready()
+            copied.unlink()
+            yield job
+        finally:
+            job.end()
+
+
+def prefix(mpi: Mpi) -> Path:
+    """Return where an MPI lies."""
+    assert mpi.mpiexec is not None
+    return mpi.mpiexec.parents[1]
+
+
+@pytest.fixture(scope="module")
+def in_one(compiler: Compiler) -> Iterator[Job]:
+    """Give a job whose launcher and ranks are in one container."""
+
+    def wrapped(program: Path) -> list[str]:
+        place = prefix(OUTSIDE)
+        launched = [place / "bin/mpiexec", "-n", RANKS, place / "program"]
+        return command(MPI_INSIDE, place, prefix(PYPI), program, *launched)
+
+    with job_of_user(compiler, OUTSIDE, PYPI, wrapped) as job:
+        yield job
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_job_in_a_container_gets_the_verdict_that_it_gets_outside(reader: str, in_one: Job) -> None:
+    """With the lines of its program, which lies inside alone; another MPI lies outside at the path of its own."""
+    document = until_proved(READERS[reader], in_one.launcher.pid)
+    check(document, PYPI, [truth["pid"] for truth in in_one.wait_until_ready()])
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_rank_in_a_container_is_shown_and_diagnosed(reader: str, in_one: Job) -> None:
+    """With the release of the MPI in it, and by symbols of its own libraries."""
+    pid = in_one.wait_until_ready()[1]["pid"]
+    shown = mqs(READERS[reader], "show", pid, "--stack")
+    assert "MPICH 4.3.2" in shown
+    assert "MPI_Recv" in shown
+    assert json.loads(mqs(READERS[reader], "doctor", pid, "--json"))["process"]["pid"] == pid
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_ranks_of_one_job_may_be_in_a_container_each(reader: str, compiler: Compiler) -> None:
+    """Their launcher is in none, as with `mpiexec -n 3 apptainer exec IMAGE PROGRAM`."""
+
+    def wrapped(program: Path) -> list[str]:
+        place = prefix(OUTSIDE)
+        rank = command(MPI_INSIDE, place, prefix(PYPI), program, place / "program")
+        return [str(PYPI.mpiexec), "-n", str(RANKS), *rank]
+
+    with job_of_user(compiler, OUTSIDE, PYPI, wrapped) as job:
+        document = until_proved(READERS[reader], job.launcher.pid)
+        check(document, PYPI, [truth["pid"] for truth in job.wait_until_ready()])
+
+
+@pytest.fixture(scope="module")
+def numbered(compiler: Compiler) -> Iterator[Job]:
+    """Give a job in a container in which processes have numbers of their own."""
+
+    def wrapped(program: Path) -> list[str]:
+        script = 'mount -t tmpfs none /opt; cp "$1" /opt/program; shift; exec "$@"'
+        launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", RANKS, "/opt/program"]
+        return command(script, program, *launched, pids=True)
+
+    with job_of_user(compiler, DEBIAN, DEBIAN, wrapped) as job:
+        yield job
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_ranks_with_other_numbers_in_a_container_are_found_by_ours(reader: str, numbered: Job) -> None:
+    """Their launcher lists them for debuggers by what they are in its PID namespace."""
+    document = until_proved(READERS[reader], numbered.launcher.pid)
+    pids = [each["pid"] for each in document["processes"]]
+    check(document, DEBIAN, pids)
+    assert [numbers_of(pid)[-1] for pid in pids] == [truth["pid"] for truth in numbered.wait_until_ready()]
+    launcher = child_of(numbered.launcher.pid)
+    assert as_user(lambda: [entry.pid for entry in read_proctable(launcher)]) == repr(pids)
