@@ -60,11 +60,12 @@ TAIL = """
 
 libmqs fits the layouts of an MPICH that it has no profile of, from a profile of the same release line
 ([calibrate.md](calibrate.md#layouts-that-are-fitted)). For each MPICH the tests take away all profiles of its release,
-and compare what libmqs then shows of a dozen operations on 8 communicators; of one that is fitted, all states.
+and compare what libmqs then shows.
 
 - right: as above, for every field.
-- refused: libmqs shows nothing, and says why: there is no profile of another build of its release line, or the build
-  has shared memory.
+- communicators right: the queues can't be seen, since nothing shows where requests of a build with shared memory have
+  the device's part. libmqs says so.
+- refused: libmqs shows nothing, and says why. There is no profile of another build of its release line.
 
 | MPI | without the profiles of its release |
 |---|---|

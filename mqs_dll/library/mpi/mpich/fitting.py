@@ -7,8 +7,8 @@ What configure leaves out of a release moves the device's part of two structs, a
 
 The pools' records tell the sizes. Where both parts lie, the process shows: the maps of its communicators close at one
 place alone, and dev.ch4 of a request starts with the address of UCX's request, which refers back to it. Members that
-a build without shared memory doesn't have are left out, and so is all of dev.ch4 until a request has shown it. A
-build with shared memory is refused: nothing pins the part of its active messages.
+a build without shared memory doesn't have are left out, and so is all of dev.ch4 until a request has shown it. Of a
+build with shared memory all of it is: nothing pins the part of its active messages.
 
 Source: src/mpid/ch4/include/mpidpre.h (MPIDI_Devreq_t, MPIDI_Devcomm_t, MPIDI_rank_map_t) of 4.0.3 to 5.0.1,
 src/mpid/ch4/netmod/ucx/ucx_pre.h; two pairs of builds (4.0.3 and Debian's 4.0.2, 4.2.3 and Debian's 4.2.1).
@@ -49,11 +49,16 @@ FITTED = "fitted from profile "
 NONE = 11
 """The mode of the local map of a communicator that isn't between two groups (MPIDI_RANK_MAP_NONE)."""
 
+NO_PROFILE = "no profile is of this build of MPICH, and"
 NOT_SHOWN = (
-    "no profile is of this build of MPICH, and no request of this process has shown yet where the device's part of one "
-    "lies; sample it again after it has sent or received, or run mqs calibrate"
+    f"{NO_PROFILE} no request of this process has shown yet where the device's part of one lies",
+    "sample it again after it has sent or received, or run mqs calibrate",
 )
-"""Why there are no queues, where the union was left out."""
+NEVER_SHOWN = (
+    f"{NO_PROFILE} nothing shows where the device's part of a request lies in one with shared memory",
+    "run mqs calibrate",
+)
+"""Why there are no queues where that part was left out, so far and at all; and the remedy."""
 
 MAX_REQUESTS = 256
 """Requests that are asked where their union starts: those in use, and the first ones that were."""
@@ -96,8 +101,8 @@ def fit(
         LayoutError: none fit, or more than one; the text says why.
         TargetReadError: what would show it can't be read.
     """
-    if release.device != DIRECT_NETMOD:
-        raise LayoutError(f"only a build without shared memory can be fitted, whose device is {DIRECT_NETMOD}")
+    if not release.device.startswith("ch4:"):
+        raise LayoutError(f"only builds of ch4 can be fitted, and this one is {release.device or 'of no known device'}")
     sizes = pools.sizes(memory, layouts, library)
     unknown = [struct for cls, struct in handles.CLASSES.items() if cls not in sizes]
     if unknown:
@@ -115,10 +120,11 @@ def fit(
     found = pools.find(memory, Layouts([comm, of_sizes, window, *layouts]), library, symbols)
     checked = _check_communicators(memory, found)
     _check_requests(memory, found)
-    start = _start_of_union(memory, found, request.offsets[STARTS[0]])
+    is_direct = release.device == DIRECT_NETMOD
+    start = _start_of_union(memory, found, request.offsets[STARTS[0]]) if is_direct else None
     if start is None:
         request = _without(of_sizes, UNION)
-        words = f"dev of {REQUEST} left out, since no request has shown yet where it lies"
+        words = f"dev of {REQUEST} left out"
     else:
         moved = start - request.offsets[STARTS[0]]
         expected = WITHOUT_SHARED_MEMORY if IS_LOCAL in layouts.struct(REQUEST).offsets else 0
@@ -143,10 +149,15 @@ def agree(one: Layouts, other: Layouts) -> bool:
     )
 
 
-def lacks_union(layouts: Layouts) -> bool:
-    """Return whether layouts are fitted, but for the part of requests that no request has shown yet."""
+def refusal(layouts: Layouts, release: Release) -> tuple[str, str]:
+    """Return why layouts that were fitted don't tell where the device's part of a request lies, and the remedy.
+
+    Both are empty where they do.
+    """
     struct = layouts.struct(REQUEST)
-    return struct.origin.startswith(FITTED) and STARTS[0] not in struct.offsets
+    if not struct.origin.startswith(FITTED) or STARTS[0] in struct.offsets:
+        return "", ""
+    return NOT_SHOWN if release.device == DIRECT_NETMOD else NEVER_SHOWN
 
 
 def _moved(struct: StructLayout, size: int, by: int) -> StructLayout:
