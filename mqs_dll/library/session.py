@@ -215,6 +215,8 @@ class ProcessSession(_BaseSession):
             LayoutError: no layout of the MPI's structs fits this process.
             WordSizeError: the process is not a 64-bit one.
         """
+        if self._mpi is not None and self._mpi.is_provisional:
+            self._mpi = self._cursor = self._operations = self._entries = None
         return self._attach().describe()
 
     @_call

@@ -54,6 +54,23 @@ rank come in the order of sending; if it isn't known, as in ch3, each of them sa
 |---|---|---|---|---|---|---|
 """
 
+WITHOUT_PROFILES = "without the profiles of its release"
+TAIL = """
+## Builds that no profile is of
+
+libmqs fits the layouts of an MPICH that it has no profile of, from a profile of the same release line
+([calibrate.md](calibrate.md#layouts-that-are-fitted)). For each MPICH the tests take away all profiles of its release,
+and compare what libmqs then shows.
+
+- right: as above, for every field.
+- communicators right: the queues can't be seen, since nothing shows where requests of a build with shared memory have
+  the device's part. libmqs says so.
+- refused: libmqs shows nothing, and says why. There is no profile of another build of its release line.
+
+| MPI | without the profiles of its release |
+|---|---|
+"""
+
 
 class Cell(NamedTuple):
     """What one comparison found."""
@@ -69,7 +86,9 @@ class Matrix:
 
     def __init__(self, mpis: Iterable[Mpi]) -> None:
         """Start an empty matrix for the MPIs that belong in it."""
+        mpis = list(mpis)
         self._rows = [(mpi, transport) for mpi in mpis if mpi.in_matrix for transport in mpi.transports]
+        self._fitted = [(mpi, mpi.transports[0]) for mpi in mpis if mpi.in_matrix and mpi.product != "Open MPI"]
         self._seen: dict[tuple[str, str, str], set[str]] = {}
 
     @property
@@ -88,10 +107,11 @@ class Matrix:
 
     def missing(self) -> list[str]:
         """Return what this session did not cover."""
+        wanted = [(*row, column) for row in self._rows for column in COLUMNS]
+        wanted += [(*row, WITHOUT_PROFILES) for row in self._fitted]
         return [
             f"{mpi.name} {transport.name} {column}"
-            for mpi, transport in self._rows
-            for column in COLUMNS
+            for mpi, transport, column in wanted
             if (mpi.name, transport.name, column) not in self._seen
         ]
 
@@ -103,7 +123,12 @@ class Matrix:
     def text(self) -> str:
         """Return the page."""
         rows = [line([mpi.title, transport.name, *self._cells(mpi, transport)]) for mpi, transport in self._rows]
-        return HEAD.format(machine=platform.machine()) + "".join(f"{row}\n" for row in rows)
+        fitted = [
+            line([mpi.title, *self._seen[mpi.name, transport.name, WITHOUT_PROFILES]])
+            for mpi, transport in self._fitted
+        ]
+        head = HEAD.format(machine=platform.machine())
+        return "".join([head, *(f"{row}\n" for row in rows), TAIL, *(f"{row}\n" for row in fitted)])
 
     def _cells(self, mpi: Mpi, transport: Transport) -> list[str]:
         return [", ".join(sorted(weakest(self._seen[mpi.name, transport.name, column]))) for column in COLUMNS]

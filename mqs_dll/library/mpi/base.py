@@ -46,6 +46,9 @@ class DatatypeReader(Protocol):
 class AttachedMpi(ABC, Generic[EntryT]):
     """An MPI in one process, its layouts known and checked. What it reads is that of the last ``communicators``."""
 
+    is_provisional = False
+    """Whether a part of the layouts is missing that the process, or another one of its job, may show later."""
+
     def __init__(
         self, memory: Memory, identity: Identity, transport: Transport[EntryT], datatypes: DatatypeReader
     ) -> None:

@@ -1,7 +1,8 @@
 """MPICH 3.4 to 5.0 and its derivatives.
 
 - ``adapter``: ties all together, and selects the device; here a reader begins
-- ``identity``: whether it is up, and which layouts hold; ``release``: which release it is
+- ``identity``: whether it is up, and which layouts hold; ``release``: which release it is; ``fitting``: layouts of a
+  build that no profile is of
 - ``views``: the members that are read; ``handles``: what a handle tells
 - ``pools``: where all objects are
 - ``process_context``: MPICH in one process, which every module below reads from

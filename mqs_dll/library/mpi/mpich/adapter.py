@@ -9,7 +9,7 @@ from mqs_dll.library.layouts.profiles import available
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi import MPICH
 from mqs_dll.library.mpi.base import Adapter, AttachedMpi
-from mqs_dll.library.mpi.mpich import identity, views
+from mqs_dll.library.mpi.mpich import fitting, identity, views
 from mqs_dll.library.mpi.mpich.communicators import WORLD, MpichEntry
 from mqs_dll.library.mpi.mpich.device import Device, HiddenDevice
 from mqs_dll.library.mpi.mpich.internal import MpichInternalCommunicators
@@ -66,7 +66,8 @@ def select(mpi: MpichProcessContext) -> Device:
         from mqs_dll.library.mpi.mpich.ch4 import Ch4
 
         return Ch4(mpi)
-    return HiddenDevice(mpi, mpi.release.device or "an unknown device")
+    name = mpi.release.device or "an unknown device"
+    return HiddenDevice(mpi, name, *fitting.refusal(mpi.layouts, mpi.release))
 
 
 class AttachedMpich(AttachedMpi[MpichEntry]):
@@ -78,6 +79,7 @@ class AttachedMpich(AttachedMpi[MpichEntry]):
             image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin
         )
         super().__init__(memory, known.common, select(mpi), mpi.datatypes)
+        self.is_provisional = fitting.refusal(mpi.layouts, mpi.release) == fitting.NOT_SHOWN
         self._identity = identified
         self._pools = identified.pools
         self._ranks = mpi.ranks

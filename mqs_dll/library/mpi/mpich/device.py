@@ -38,9 +38,9 @@ class Device(Transport[MpichEntry]):
 
 
 class HiddenDevice(HiddenTransport[MpichEntry], Device):
-    """A device that libmqs knows no walker of."""
+    """A device that libmqs knows no walker of, or that can't be read for another reason."""
 
-    def __init__(self, mpi: MpichProcessContext, name: str) -> None:
+    def __init__(self, mpi: MpichProcessContext, name: str, why: str = "", remedy: str = "") -> None:
         Device.__init__(self, mpi, name)
-        why = f"libmqs knows no walker of it ({name})"
-        HiddenTransport.__init__(self, name, lambda what: NoInformation(f"{what} can't be seen: {why}"))
+        why = why or f"libmqs knows no walker of it ({name})"
+        HiddenTransport.__init__(self, name, lambda what: NoInformation(f"{what} can't be seen: {why}", remedy))

@@ -30,7 +30,7 @@ from mqs_dll.library.layouts.selection import Identity, LayoutSelection, facts, 
 from mqs_dll.library.layouts.view import wanted_members
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.elf import LINKER_LIST, LoadedLibrary, find_bytes, library_at
-from mqs_dll.library.mpi.mpich import handles, pools, views
+from mqs_dll.library.mpi.mpich import fitting, handles, pools, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
 from mqs_dll.library.mpi.mpich.pools import MAX_SEARCH, Pools
 from mqs_dll.library.mpi.mpich.release import INTEL_VERSION, Release, read_release
@@ -96,7 +96,7 @@ def identify(
     """Return what MPICH a process runs, and the first layouts that hold in it.
 
     A profile completes what debug information lacks. The profile of exactly this build comes first, then those of its
-    release, then all others.
+    release, then all others. Where none holds, layouts are fitted from those of the same release line (fitting.py).
 
     Raises:
         NotInitializedError, FinalizedError: the process is not between MPI_Init and MPI_Finalize.
@@ -106,7 +106,8 @@ def identify(
     release = read_release(memory, library, symbols)
     selection = LayoutSelection()
     of_other_sizes = 0
-    for profile in nearest_first(of_machine(profiles, library.machine), library.build, release.version):
+    profiles = nearest_first(of_machine(profiles, library.machine), library.build, release.version)
+    for profile in profiles:
         found = pools.find(memory, from_types.followed_by(profile.layouts), library, symbols)
         if not found.by_class[handles.COMM]:
             of_other_sizes += 1
@@ -116,7 +117,32 @@ def identify(
             return accepted._replace(common=accepted.common._replace(refusals=tuple(selection.refusals)))
     if of_other_sizes:
         selection.refusals.append(f"{of_other_sizes} profiles are for communicators of another size")
+    fits = []
+    for profile in profiles:
+        if fitting.is_of_line(profile, release.version):
+            name = f"profile {profile.name} can't be fitted"
+            accepted = selection.try_candidate(name, _fit, memory, release, library, symbols, from_types, profile)
+            fits += [] if accepted is None else [accepted]
+    if fits and all(fitting.agree(fits[0].common.layouts, each.common.layouts) for each in fits):
+        return fits[0]._replace(common=fits[0].common._replace(refusals=tuple(selection.refusals)))
+    if fits:
+        names = " and ".join(each.common.profile.name for each in fits if each.common.profile)
+        selection.refusals.append(f"profiles {names} both can be fitted, and differ")
     raise selection.failure(f"{release} ({release.device})", "there is no profile")
+
+
+def _fit(
+    memory: Memory,
+    release: Release,
+    library: LoadedLibrary,
+    symbols: dict[str, int],
+    from_types: Layouts,
+    profile: Profile,
+) -> MpichIdentity:
+    known = from_types.followed_by(profile.layouts)
+    found, checked = fitting.fit(memory, release, library, symbols, known, profile.name)
+    accepted = _accept(memory, release, symbols, found, profile)
+    return accepted._replace(common=accepted.common._replace(checks=(*accepted.common.checks, checked)))
 
 
 def facts_of(release: Release, library: LoadedLibrary, transport: str, profile: Profile | None) -> MpiFacts:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import BLOCK, MAX_FETCH, Memory
+from mqs_dll.library.memory import BLOCK, MAX_FETCH, WORD, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import handles, views
 
@@ -289,6 +289,32 @@ def find(memory: Memory, layouts: Layouts, library: LoadedLibrary, symbols: dict
     return found
 
 
+def sizes(memory: Memory, layouts: Layouts, library: LoadedLibrary) -> dict[int, int]:
+    """Return the bytes of an object of each class, by the records of its pools, whatever the size in the layouts is.
+
+    A class is missing whose records tell several sizes, or none. Those of pools that were used count before others.
+
+    Args:
+        memory: of the process.
+        layouts: of the records.
+        library: MPICH's.
+
+    Raises:
+        TargetReadError: there may be other records, where the library's variables can't be read.
+    """
+    finder = _Finder(memory, layouts, library)
+    kinds = {cls: struct.pack("<i", cls) for cls in handles.CLASSES}
+    found: dict[int, int] = {}
+    for cls, kind in kinds.items():
+        places = find_bytes(memory, library, kind, MAX_SEARCH)
+        told = [pool for place in places if (pool := finder.pool_of(cls, place)) is not None]
+        used = [pool for pool in told if finder.is_initialized(pool)]
+        bytes_ = {pool.size for pool in used or told}
+        if len(bytes_) == 1:
+            found[cls] = bytes_.pop()
+    return found
+
+
 class _Finder:
     """Recognises the records of pools by one release's layout of them."""
 
@@ -322,6 +348,15 @@ class _Finder:
                 break
             found.append(pool)
         return found
+
+    def pool_of(self, cls: int, place: int) -> ObjectPool | None:
+        """Return the pool of a class whose record has the class's number at an address, None where there is none."""
+        record = place - self._alloc.offsets["kind"]
+        try:
+            pool = self.pool_at(record) if record % WORD == 0 else None
+        except TargetReadError:
+            return None
+        return pool if pool is not None and pool.cls == cls else None
 
     def is_initialized(self, pool: ObjectPool) -> bool:
         """Return whether a pool has objects, whose handles were checked."""

@@ -1,0 +1,216 @@
+"""MPICHs without a profile: layouts are fitted from those of their release line, or refused; nothing wrong is shown."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mqs_dll.contract.abi import Queue
+from mqs_dll.contract.errors import LayoutError
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.profiles import Profile, available, shipped
+from mqs_dll.library.memory import Memory
+from mqs_dll.library.mpi.mpich import adapter, fitting, handles, views
+from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
+from mqs_dll.library.session import Library
+from tests.support.matrix import WITHOUT_PROFILES, Matrix
+from tests.support.mpis import ONLY_UCX, mpichs
+from tests.support.scenes import (
+    COLLECTIVES,
+    COMMUNICATORS,
+    DIRECT,
+    DOZEN,
+    SEEN_IN_ALL_WAYS,
+    TRAFFIC,
+    Case,
+    Scene,
+    read_by,
+    scenes,
+)
+from tests.support.tampered import Tampered, look, reasons
+from tests.support.truth.communicators import compare_communicators
+from tests.support.truth.queues import compare_operations
+
+IDLE = Case("idle", 2)
+RANDOM = tuple(Case("random", 2 + seed % 3, (str(seed),)) for seed in range(6))
+SECONDS = 0.5
+"""What fitting may take, on a busy machine too."""
+
+DEBIAN = [mpi for mpi in mpichs() if mpi.name == "mpich-debian"]
+RELATED = [*DEBIAN, *(mpi for mpi in mpichs() if mpi.name in ("mpich-4.0.3-pypi", "mpich-4.2.3-pypi"))]
+"""Those of whose release line another build has a profile; the first has no shared memory."""
+
+
+def attached(process: Tampered | LiveProcess) -> AttachedMpich:
+    """Return the MPICH of a process."""
+    session = Library().setup_image(process.image).setup_process(process)
+    session.has_queues()
+    assert isinstance(session._mpi, AttachedMpich)
+    return session._mpi
+
+
+Withhold = Callable[[LiveProcess | Tampered], AttachedMpich]
+
+
+@pytest.fixture
+def withhold(monkeypatch: pytest.MonkeyPatch) -> Withhold:
+    """Return what takes away the profiles of a process's release, and returns what was known by them."""
+
+    def take_away(process: LiveProcess | Tampered) -> AttachedMpich:
+        known = attached(process)
+        release = known.facts().release
+
+        def others(mpi: str) -> tuple[list[Profile], list[str]]:
+            profiles, refused = available(mpi)
+            return [each for each in profiles if release not in each.releases], refused
+
+        monkeypatch.setattr(adapter, "available", others)
+        monkeypatch.setattr(fitting, "_known_starts", {})
+        return known
+
+    return take_away
+
+
+@scenes((mpi, mpi.transports[0], COMMUNICATORS) for mpi in mpichs())
+def test_without_its_profiles_an_mpich_is_shown_right_in_part_or_not(
+    scene: Scene, withhold: Withhold, matrix: Matrix
+) -> None:
+    """Where another build of its line has a profile, communicators are right, and queues without shared memory, too."""
+    withhold(scene.processes[0])
+    mpi = scene.job.mpi
+    try:
+        seen = read_by(mpi, DIRECT, scene.processes)
+    except LayoutError:
+        assert mpi not in RELATED
+        matrix.record(mpi, scene.job.transport, WITHOUT_PROFILES, "refused")
+        return
+    for truth, process, each in zip(scene.truths, scene.processes, seen, strict=True):
+        assert compare_communicators(truth, each.communicators, freed_may_be_gone=mpi in DEBIAN) == []
+        (origin,) = {origin.origin for origin in each.core.layouts or () if origin.struct == "MPIR_Comm"}
+        assert origin.startswith("fitted from profile mpich-4.")
+        if mpi in DEBIAN:
+            assert compare_operations(truth, each.communicators, process.fetch) == []
+            continue
+        queues = [queue for communicator in each.communicators for queue in communicator.queues]
+        assert all(queue.hidden and fitting.NEVER_SHOWN[0] in queue.hidden.reason for queue in queues)
+    matrix.record(mpi, scene.job.transport, WITHOUT_PROFILES, "right" if mpi in DEBIAN else "communicators right")
+
+
+@scenes((mpi, ONLY_UCX, case) for mpi in DEBIAN for case in (*SEEN_IN_ALL_WAYS, *TRAFFIC, *COLLECTIVES, *RANDOM))
+def test_all_that_a_fitted_layout_shows_is_true(scene: Scene, withhold: Withhold) -> None:
+    """Communicators, and each field of each operation, are those that MPI told the program."""
+    withhold(scene.processes[0])
+    for truth, process, each in zip(
+        scene.truths, scene.processes, read_by(scene.job.mpi, DIRECT, scene.processes), strict=True
+    ):
+        if scene.job.program == COMMUNICATORS.program:
+            assert compare_communicators(truth, each.communicators, freed_may_be_gone=True) == []
+        assert compare_operations(truth, each.communicators, process.fetch) == []
+
+
+def members(layouts: Layouts) -> dict[tuple[str, str], int]:
+    """Return where each member of MPICH's structs lies."""
+    return {(struct.name, member): offset for struct in layouts for member, offset in struct.offsets.items()}
+
+
+@scenes((mpi, ONLY_UCX, DOZEN) for mpi in DEBIAN)
+def test_each_fitted_member_lies_where_calibration_found_it(target: Tampered, withhold: Withhold) -> None:
+    """Fitting finds every member that the profile of this build has, and takes no more than half a second for it."""
+    known = withhold(target)._identity.common.layouts
+    start = time.perf_counter()
+    fitted = attached(target)._identity.common
+    assert time.perf_counter() - start < SECONDS
+    assert members(known).items() <= members(fitted.layouts).items()
+    assert {struct.name: struct.size for struct in known}.items() <= {
+        struct.name: struct.size for struct in fitted.layouts
+    }.items()
+    assert any("close at one place alone" in each and "refer back" in each for each in fitted.checks)
+
+
+@scenes((mpi, ONLY_UCX, IDLE) for mpi in DEBIAN)
+def test_what_no_request_has_shown_is_left_out_until_one_of_another_rank_has(
+    target: Tampered, withhold: Withhold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank without requests shows its communicators, and why not its queues; what another rank shows holds for it."""
+    known = withhold(target)
+    session = Library().setup_image(target.image).setup_process(target)
+    assert "dev of MPIR_Request left out" in session.has_queues()
+    shown = look(target)
+    assert [each.communicator.name for each in shown.communicators] == [b"MPI_COMM_WORLD", b"MPI_COMM_SELF"]
+    for queue in Queue:
+        (reason,) = reasons(shown, queue)
+        assert fitting.NOT_SHOWN[0] in reason
+    layouts = known._identity.common.layouts
+    start = layouts.offset(fitting.REQUEST, fitting.STARTS[0])
+    key = known._identity.library.build, layouts.size(fitting.REQUEST)
+    monkeypatch.setitem(fitting._known_starts, key, start)
+    assert "dev shifted by -16 in MPIR_Request" in session.has_queues()
+    assert not any(reasons(look(target), queue) for queue in Queue)
+
+
+def refused(target: Tampered, why: str) -> None:
+    """Make sure that nothing is fitted, for one reason."""
+    with pytest.raises(LayoutError, match=re.escape(why)):
+        attached(target)
+
+
+@scenes((mpi, ONLY_UCX, DOZEN) for mpi in DEBIAN)
+def test_what_contradicts_a_fit_refuses_it(target: Tampered, withhold: Withhold) -> None:
+    """Maps that close at two places or at none, and requests that show another place or several, are not believed."""
+    known = withhold(target)._identity
+    layouts, memory = known.common.layouts, Memory(target)
+    map, size = layouts.offset(fitting.COMM, fitting.MAP), layouts.size(fitting.COMM)
+    start = layouts.offset(fitting.REQUEST, fitting.STARTS[0])
+    assert map is not None
+    assert start is not None
+    assert known.builtin is not None
+    comms = [known.builtin, known.builtin + size, *known.pools.live(handles.COMM)]
+    for comm in comms:  # whole maps, once more, behind the pointers that are checked
+        target.overlay[comm + 400] = memory.read(comm + map, 80)
+    refused(target, f"communicators close at [400, {map}], and should at {map} alone")
+    target.mend()
+
+    target.write(comms[0] + map + views.RankMap.bind(layouts).offsets["size"], 7, 4)
+    refused(target, f"communicators close at [], and should at {map} alone")
+    target.mend()
+
+    requests = [at for at in known.pools.live(handles.REQUEST) if memory.pointer(at + start)]
+    first, *_ = requests
+    target.write(first + start + 8, memory.pointer(first + start))
+    refused(target, f"requests refer to UCX's at [{start}, {start + 8}], and should at one place")
+    target.mend()
+
+    for array in (array for pool in known.pools.by_class[handles.REQUEST] for array in known.pools.arrays(pool)):
+        for at in range(
+            array.address, array.address + 64 * layouts.size(fitting.REQUEST), layouts.size(fitting.REQUEST)
+        ):
+            word = memory.pointer(at + start)
+            target.write(at + start, 0)
+            target.write(at + start + 8, word)
+    refused(target, "requests show their dev.ch4 shifted by -8, and it should be by -16")
+    target.mend()
+
+    target.write(first + layouts.struct(fitting.REQUEST).offsets["cc_ptr"], first)
+    refused(target, "has no communicator, or no counter of completion")
+    target.mend()
+    attached(target)
+
+
+@scenes((mpi, ONLY_UCX, DOZEN) for mpi in DEBIAN)
+def test_profiles_that_fit_and_differ_are_not_chosen_between(
+    target: Tampered, withhold: Withhold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two profiles of a release line that both can be fitted, but have a member elsewhere, none is believed."""
+    withhold(target)
+    (profile,) = [each for each in shipped("mpich") if each.name == "mpich-4.0.3-x86_64"]
+    other = profile.layouts.struct(views.MpirWin.struct)
+    moved = other._replace(offsets={**other.offsets, "name": other.offsets["name"] + 8})
+    twin = profile._replace(name="twin", layouts=Layouts([moved, *profile.layouts]))
+    monkeypatch.setattr(adapter, "available", lambda mpi: ([profile, twin], []))
+    refused(target, "profiles mpich-4.0.3-x86_64 and twin both can be fitted, and differ")
+    monkeypatch.setattr(adapter, "available", lambda mpi: ([profile, profile._replace(name="twin")], []))
+    attached(target)
