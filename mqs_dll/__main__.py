@@ -14,10 +14,20 @@ _OF_ARGUMENTS = (0, 64)
 """After --help and --version, and after wrong usage."""
 _INTERRUPTED = 130
 _UNWRITTEN = 3
+_UNREADABLE = 3
+"""cli.EXIT_UNREADABLE."""
+_OLDEST = (3, 10)
 
 
 def run() -> int:
     """Run the command and return its exit code (docs/command.md lists them)."""
+    if sys.version_info < _OLDEST:  # this file alone can be read by an older one
+        sys.stderr.write(
+            "mqs: this is Python %d.%d, and libmqs needs 3.10 or newer.\n"  # noqa: UP031
+            "     Run it by a newer one. From outside of a container it reads this job as well.\n"
+            % sys.version_info[:2]
+        )
+        return _UNREADABLE
     try:
         from mqs_dll.commands.cli import main
 

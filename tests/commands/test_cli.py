@@ -133,6 +133,26 @@ def test_the_version(mqs: Command) -> None:
 # ---------------------------------------------------------------- failures
 
 
+def test_a_python_that_is_too_old_is_said_to_be(tmp_path: Path) -> None:
+    """As in a container of Debian 11, where there is a copy of the package and a Python 3.9."""
+    found = [shutil.which(f"python3.{minor}") for minor in (9, 8, 7)]
+    found += map(str, Path.home().glob(".pyenv/versions/3.[789].*/bin/python3"))
+    old = next(
+        (each for each in found if each and subprocess.run([each, "-V"], capture_output=True).returncode == 0), None
+    )
+    if old is None:
+        pytest.skip("there is no Python 3.7 to 3.9 on this machine")
+    package = tmp_path / "mqs_dll"
+    package.symlink_to(Path(__main__.__file__).parent)
+    result = subprocess.run(
+        [old, "-m", "mqs_dll", "job", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 2
+    assert "libmqs needs 3.10 or newer" in result.stderr
+
+
 def test_isolated_it_takes_no_planted_module(planner: int, vendor: Path, tmp_path: Path) -> None:
     """Neither PYTHONPATH nor the current directory has a say in what `python3 -Im mqs_dll` runs."""
     for module in ("mqs_dll", "json", "cffi", "capstone", "sitecustomize"):
