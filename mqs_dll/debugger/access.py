@@ -171,8 +171,7 @@ def _by_owner(process: Shown, ours: Shown, rules: Rules) -> tuple[type[NotPermit
     """Look for another namespace, user or group."""
     user, group = ours.users[0], ours.groups[0]
     foreign = bool(process.id_map and ours.id_map) and process.id_map != ours.id_map
-    is_unmapped = process.users[1] == _UNMAPPED and not _has(ours.id_map, _UNMAPPED)
-    if is_unmapped or (foreign and process.users == (user,) * 3):
+    if is_stranger(process.users[1], ours) or (foreign and process.users == (user,) * 3):
         return OtherNamespaceError, "it is in another user namespace: in another container, or outside of ours"
     if ours.may_trace_all and not foreign:
         return None
@@ -223,11 +222,14 @@ def _other(users: tuple[int, ...], user: int) -> str:
     return user_name(next(each for each in users if each != user))
 
 
-def _has(id_map: str, user: int) -> bool:
-    """Return whether a namespace has a number for a user, by its map: first, first outside, count, and so on."""
-    numbers = [*map(int, id_map.split())]
+def is_stranger(user: int, ours: Shown) -> bool:
+    """Return whether a user is one of whom our user namespace has no number: then all are shown by the same one.
+
+    The namespace's map says that: first, first outside, count, and so on.
+    """
+    numbers = [*map(int, ours.id_map.split())]
     ranges = zip(numbers[::3], numbers[2::3], strict=False)
-    return not numbers or any(first <= user < first + count for first, count in ranges)
+    return user == _UNMAPPED and bool(numbers) and not any(first <= user < first + count for first, count in ranges)
 
 
 def _group_name(group: int) -> str:

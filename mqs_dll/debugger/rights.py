@@ -26,8 +26,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from mqs_dll.contract.errors import NotPermittedError, StopError
+from mqs_dll.contract.errors import NotPermittedError, OtherNamespaceError, StopError
 from mqs_dll.debugger import live
+from mqs_dll.debugger.access import is_stranger, shown
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, user_name
 from mqs_dll.debugger.stopping import holder
@@ -106,6 +107,8 @@ def give_up_root(owner: Owner, prepare: Callable[[], None]) -> None:
     Raises:
         NotPermittedError: it can't be done, in a container that knows other users. Then nothing may be read.
     """
+    if is_stranger(owner.user, shown("self")):
+        raise OtherNamespaceError("it belongs to a user whom this container doesn't know: it is outside of it")
     prepare()
     with suppress(StopError):
         holder.start_beforehand(owner)

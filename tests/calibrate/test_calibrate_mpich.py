@@ -19,9 +19,10 @@ from mqs_dll.calibrate.dump import PAGE, WORD, Dump, Region, load_all
 from mqs_dll.calibrate.family import SolvedLayouts
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich import allocation, ch4, communicators, processes, requests
-from mqs_dll.calibrate.mpich.family import NODES, OTHERS, MpichFamily
+from mqs_dll.calibrate.mpich.family import FIRST, NODES, OTHERS, PLAIN, MpichFamily
 from mqs_dll.calibrate.mpich.layout_solver import Array, MpichLayoutSolver, find_number
 from mqs_dll.calibrate.mpich.processes import DIRECT, LUT, OFFSET, STRIDE, STRIDE_BLOCK, Regular, regular
+from mqs_dll.calibrate.mpich.program import PROGRAM
 from mqs_dll.calibrate.offset_solver import Unsolved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.layouts.layout import Layouts
@@ -229,11 +230,34 @@ def test_without_a_spawned_process_what_needs_several_jobs_is_named(learnt: Lear
     assert failures if learnt.name == OLD else not failures
 
 
+def test_where_each_process_is_a_node_another_job_shows_which_number_is_the_rank(tmp_path: Path) -> None:
+    """MPICH 5.0 counts nodes beside ranks, but not those of another job's processes in a communicator with them."""
+    alone = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+    runs = [replace(run, variables={**run.variables, **alone}) for run in (PLAIN, *OTHERS)]
+    dumps, left_out = launch.run_all(installed(NEW), PROGRAM, runs, tmp_path, lambda _: None, attempts=2)
+    assert not left_out
+    steps = (*FIRST, processes.find_groups, communicators.find_communicator, communicators.find_hidden)
+    solver = MpichLayoutSolver(dumps)
+    assert solver.take(steps) == []
+    shipped = load(Path(FOLDER) / f"{SHIPPED[NEW]}.json").layouts
+    for struct in ("MPIR_Comm", "MPIR_Process_t"):
+        assert solver.offsets[struct].items() <= shipped.struct(struct).offsets.items()
+    assert "node_comm" not in solver.offsets["MPIR_Comm"]
+    for dump in dumps:
+        dump.truth["merged"].clear()
+    (failure, *_) = MpichLayoutSolver(dumps).take(steps)
+    assert "MPIR_Comm.rank: offsets 20, 132 all fit" in failure
+
+
 def test_without_a_run_the_members_that_need_it_are_named(learnt: Learnt) -> None:
-    """No guess replaces the run with several nodes: the communicators of nodes are not in the result."""
+    """No guess replaces the run with several nodes: the communicators of nodes are not in the result.
+
+    In 5.0 ranks within a node are numbered beside those within the communicator, so that these aren't found either.
+    """
     solution = MpichFamily().solve([dump for dump in learnt.dumps if dump.truth["mode"] != "cliques"])
     assert "node_comm" not in solution.solver.offsets["MPIR_Comm"]
-    assert any("MPIR_Comm.node_comm" in sentence for sentence in solution.failures)
+    named = "MPIR_Comm.rank" if learnt.name == NEW else "MPIR_Comm.node_comm"
+    assert any(named in sentence for sentence in solution.failures)
 
 
 def test_dumps_of_two_mpichs_are_refused(learnt: Learnt) -> None:

@@ -188,6 +188,28 @@ def test_a_process_outside_of_our_container(user: int, prepare: tuple[Callable[[
 
 
 @pytest.mark.root
+def test_root_of_a_container_cant_become_a_user_outside_of_it() -> None:
+    """`mqs show` says that, and what to do, instead of trying to become the number that stands for all of them."""
+
+    def enter_container() -> None:
+        become(user=1, group=1)
+        enter_users()
+
+    with asleep() as pid:
+        said = subprocess.run(
+            [sys.executable, "-m", "mqs_dll", "show", str(pid)],
+            preexec_fn=enter_container,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert said.returncode == 3
+    assert "it belongs to a user whom this container doesn't know: it is outside of it" in said.stderr
+    assert errors.OtherNamespaceError.help.rstrip(".") in said.stderr
+
+
+@pytest.mark.root
 @pytest.mark.parametrize(("how", "named"), [("1", "noaccess"), ("2", "invisible")])
 def test_a_process_that_proc_hides(how: str, named: str) -> None:
     """It is there all the same; one that isn't, isn't."""

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
-from mqs_dll.calibrate.layout_solver import MemberRow, Place, number
+from mqs_dll.calibrate.layout_solver import SIZES, MemberRow, Place, number
 from mqs_dll.calibrate.mpich.layout_solver import COMMS, MpichLayoutSolver, comm_of, find_number, is_near
 from mqs_dll.calibrate.offset_solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
@@ -37,8 +37,11 @@ MAX_SEARCHES = 10
 def find_process(solver: MpichLayoutSolver) -> None:
     """Find MPIR_Process by the addresses of MPI_COMM_WORLD and MPI_COMM_SELF, which it has one behind the other."""
     places = [(dump, _pair(solver, dump), dict(dump.truth)) for dump in solver.all_dumps]
-    rows = MemberRow("rank", "the rank of the process", "rank"), MemberRow("size", "the number of processes", "ranks")
-    solver.solve_members(PROCESS, places, *rows, among=NEARBY)
+    solver.solve_members(PROCESS, places, MemberRow("rank", "the rank of the process", "rank"), among=NEARBY)
+    behind = (
+        solver.offset(PROCESS, "rank") + SIZES["i"],
+    )  # where every node has one process, their number is the same
+    solver.solve_members(PROCESS, places, MemberRow("size", "the number of processes", "ranks"), among=behind)
     evidence = f"the addresses of MPI_COMM_WORLD and MPI_COMM_SELF: {len(places)} places, {len(places)} values"
     solver.remember(PROCESS, "comm_world", Solved(0, evidence))
     solver.count_from_first(PROCESS)
@@ -66,9 +69,14 @@ def _pair(solver: MpichLayoutSolver, dump: Dump) -> int:
 
 
 def find_communicator(solver: MpichLayoutSolver) -> None:
-    """Find what the program knows of its communicators."""
+    """Find what the program knows of its communicators.
+
+    Since 5.0 MPICH counts a communicator's nodes as it counts its ranks. Where every node has one process only a
+    communicator with processes of another job shows which is which, since the nodes of these aren't known.
+    """
     solver.inherit_head(COMM)
-    comms = [*solver.places("comms"), *solver.places("comms", "cliques")]
+    merged = [place for mode in ("spawn", "spawned") for place in solver.places("merged", mode)]
+    comms = [*solver.places("comms"), *solver.places("comms", "cliques"), *merged]
     solver.solve_members(COMM, comms, MemberRow("name", "the name of a communicator", "name"))
     among = [offset for offset in solver.possible_offsets(COMM, "i") if offset not in solver.of_maps]
     solver.solve_members(
@@ -234,11 +242,16 @@ def find_hidden(solver: MpichLayoutSolver) -> None:
     used = [each for each in solver.places("comms") if each[2]["used"] or not each[2]["inter"]]
     groups = [(dump, at, entry["members"] if entry["inter"] else []) for dump, at, entry in used]
     solve_hidden(solver, COMM, "local_comm", "the communicator of the own group", groups)
+    several = solver.of_mode("cliques")
+    if several and all(dump.truth["alone"] for dump in several):
+        return  # a build that takes each process for a node has neither of the others
     cliques = [(dump, at, each["members"]) for dump, at, each in solver.places("comms", "cliques", inter=False)]
     # releases differ in what a communicator has that is within one node, or has one process on each
     cliques = [each for each in cliques if 1 < len(_first_of_nodes(each[2])) < len(each[2])]
     if not cliques:
-        raise CalibrationError("without a run with several nodes, the communicators of nodes can't be distinguished")
+        raise CalibrationError(
+            f"{COMM}.node_comm, node_roots_comm: without a run with several nodes, they can't be distinguished"
+        )
     near = [(dump, at, [each for each in members if is_near(dump, each)]) for dump, at, members in cliques]
     nodes = [(dump, at, members if len(members) > 1 else []) for dump, at, members in near]
     solve_hidden(solver, COMM, "node_comm", "the communicator of the node", nodes)

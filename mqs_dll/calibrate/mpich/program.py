@@ -94,13 +94,14 @@ class MpichRank(CalibrationRank):
             "variables": self._variables(),
             "status": [mpi.ffi.offsetof("MPI_Status", "MPI_SOURCE"), mpi.ffi.sizeof("MPI_Status")],
             "symbols": {MPICH: [anchor.address, anchor.size]},
-            **{kind: [] for kind in ("comms", "datatypes", "operations", "windows", "requests", "messages")},
+            **{kind: [] for kind in ("comms", "merged", "datatypes", "operations", "windows", "requests", "messages")},
         }
         self.number = 0
         """Of the requests so far: what makes each another."""
         self.everyone = list(range(self.ranks))
         self.add_comm("world", mpi.COMM_WORLD, self.everyone, name="MPI_COMM_WORLD")
         self.add_comm("self", mpi.COMM_SELF, [self.rank], name="MPI_COMM_SELF")
+        self.truth["alone"] = mode != "plain" and self.is_alone()
 
     # ------------------------------------------------------------ communicators
 
@@ -153,6 +154,31 @@ class MpichRank(CalibrationRank):
                 "attribute": 0,
                 "group": None,
                 "remote_group": 0 if peers is None else None,
+            }
+        )
+
+    def is_alone(self) -> bool:
+        """Return whether MPI sees no other rank on this one's node."""
+        mpi = self.mpi
+        node = mpi.create("MPI_Comm", "Comm_split_type", mpi.COMM_WORLD, mpi.COMM_TYPE_SHARED, 0, mpi.INFO_NULL)
+        size: int = mpi.create("int", "Comm_size", node)
+        mpi.do("Comm_free", mpi.ffi.new("MPI_Comm *", node))
+        return size == 1
+
+    def merge(self, between: Any, own: int, others: int, *, is_high: bool) -> None:
+        """Merge two jobs, and write down the communicator: MPI doesn't number the nodes of its ranks."""
+        comm = self.mpi.create("MPI_Comm", "Intercomm_merge", between, is_high)
+        ranks = list(range(own + others))
+        self.truth["merged"].append(
+            {
+                "handle": self.mpi.number_of(comm),
+                "inter": False,
+                "rank": self.rank + (others if is_high else 0),
+                "members": ranks,
+                "peers": ranks,
+                "name": "",
+                "group": None,
+                "remote_group": 0,
             }
         )
 
@@ -528,9 +554,14 @@ def spawn(rank: MpichRank) -> None:
     if rank.truth["mode"] == "spawned":
         parent = rank.mpi.create("MPI_Comm", "Comm_get_parent")
         rank.add_comm("parent", parent, rank.everyone, SPAWNERS, "MPI_COMM_PARENT")
+        if rank.truth["alone"]:
+            rank.merge(parent, len(SPAWNED), len(SPAWNERS), is_high=True)
     else:
         try:
-            rank.add_comm("children", rank.spawn(), rank.everyone, SPAWNED)
+            children = rank.spawn()
+            rank.add_comm("children", children, rank.everyone, SPAWNED)
+            if rank.truth["alone"]:
+                rank.merge(children, len(SPAWNERS), len(SPAWNED), is_high=False)
         except MpiError as error:  # some transports can't
             rank.truth["no_spawn"] = str(error)
     rank.write_all()

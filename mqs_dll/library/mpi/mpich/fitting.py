@@ -195,7 +195,7 @@ def _check_communicators(memory: Memory, found: Pools) -> str:
     addresses = [builtin, builtin + size, *live[:MAX_COMMUNICATORS]]
     comms = _read(memory, found.layouts, addresses)
     for comm in comms:
-        if not {comm.node_comm, comm.node_roots_comm, comm.local_comm} <= {0, *addresses, *live}:
+        if not {comm.node_comm, comm.node_roots_comm, comm.local_comm} <= {None, 0, *addresses, *live}:
             raise LayoutError(f"communicator {comm.handle:#x} refers to others that aren't there")
     offset = found.layouts.offset(COMM, MAP)
     if offset is None:

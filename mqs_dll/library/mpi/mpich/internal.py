@@ -32,7 +32,7 @@ class MpichInternalCommunicators:
         words |= dict.fromkeys(self._of_files(entries), FILE_WORDS)
         for whole in (by_address[address] for address in words if address in by_address):
             whole.internal = True
-            for address in (whole.view.address, whole.view.node_comm, whole.view.node_roots_comm):
+            for address in (whole.view.address, whole.view.node_comm or 0, whole.view.node_roots_comm or 0):
                 part = by_address.get(address)
                 if part is not None and not part.label.name:
                     part.relabel(description=words[whole.view.address])

@@ -91,8 +91,8 @@ class Comm(View):
     name: bytes = chars(128)
     local_comm: int = pointer()
     attributes: int = pointer()
-    node_comm: int = pointer()
-    node_roots_comm: int = pointer()
+    node_comm: int | None = pointer(optional=True)  # not where MPICH takes each process for a node
+    node_roots_comm: int | None = pointer(optional=True)
     map: int | None = inside(name="dev.ch4.map", optional=True)  # ch4 to 4.3
     local_map: int | None = inside(name="dev.ch4.local_map", optional=True)
     vcrt: int | None = pointer(name="dev.vcrt", optional=True)  # ch3

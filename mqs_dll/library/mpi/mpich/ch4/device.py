@@ -242,5 +242,5 @@ class HiddenNetmod:
         return {each.view.address: each.view for each in self._mpi.communicators.read()}
 
     def _is_its_node(self, view: views.Comm) -> bool:
-        node = self._comms().get(view.node_comm)
+        node = self._comms().get(view.node_comm or 0)
         return node is not None and not view.comm_kind and node.local_size == view.local_size

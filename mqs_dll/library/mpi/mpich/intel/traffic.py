@@ -138,7 +138,7 @@ class TrafficReader:
         world = next((view for view in communicators.values() if view.handle == COMM_WORLD), None)
         if world is None:
             return False
-        node = communicators.get(world.node_comm)
+        node = communicators.get(world.node_comm or 0)
         return world.local_size > (1 if node is None else node.local_size)
 
 
