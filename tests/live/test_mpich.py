@@ -34,6 +34,7 @@ from tests.support.mpis import (
     OFI_SHM,
     OFI_SM2,
     OFI_TCP,
+    ONLY_UCX,
     SHM,
     Mpi,
     Transport,
@@ -422,3 +423,22 @@ def test_a_library_under_cray_s_name_of_the_release_that_theirs_is_made_from(tmp
                 said = Library().setup_image(process.image).setup_process(process).has_queues()
             assert CRAY in Path(f"/proc/{truth.pid}/maps").read_text()
             assert "MPICH 4.1.2" in said
+
+
+def test_a_program_that_mpich_is_linked_into(tmp_path: Path) -> None:
+    """Its symbols are the program's own, and all is read (job/test_job_read.py has what is said of a stripped one)."""
+    own = next(mpi for mpi in mpichs() if mpi.name == "mpich-debian")
+    skip_without(own)
+    wrapper = tmp_path / "mpicc"
+    libraries = "-l:libmpich.a -l:libhwloc.so.15 -l:libucp.so.0 -l:libucs.so.0 -l:libuct.so.0 -lm"
+    wrapper.write_text(
+        f'#!/bin/sh\ncase " $* " in *" -c "*|*" -shared "*) exec "{own.mpicc}" "$@" ;; esac\n'
+        f'exec "{own.mpicc}" "$@" -Wl,--as-needed {libraries}\n'
+    )
+    wrapper.chmod(0o755)
+    static = replace(own, name="static", mpicc=wrapper)
+    with running(Compiler(tmp_path / "programs"), static, ONLY_UCX, "unexpected", 4) as job:
+        for truth in (Truth.from_json(each, ONLY_UCX.name) for each in job.wait_until_ready()):
+            assert b"libmpich" not in Path(f"/proc/{truth.pid}/maps").read_bytes()
+            with LiveProcess(truth.pid) as process:
+                assert compare_operations(truth, read_direct([truth.pid])[0].communicators, process.fetch) == []
