@@ -16,7 +16,7 @@ from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.library.session import Library, ProcessSession
 from tests.support.jobs import Compiler
 from tests.support.matrix import Matrix
-from tests.support.mpis import find_mpis
+from tests.support.mpis import find_mpis, mpis_inside
 from tests.support.nodes import Nodes
 from tests.support.scenes import Scene, Stage, title
 from tests.support.tampered import Tampered
@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{SLOW}: builds, emulates, follows many programs, or searches for seconds")
     config.addinivalue_line("markers", f"{ALONE}: measures times, so that no other test may run beside it")
     config.stash[WORKERS] = Workers(config)
-    config.stash[MATRIX] = Matrix(find_mpis())
+    config.stash[MATRIX] = Matrix([*find_mpis(), *mpis_inside()])
 
 
 @pytest.hookimpl(optionalhook=True)

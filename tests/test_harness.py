@@ -15,9 +15,10 @@ from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, QueueSnapshot
+from tests.support import releases
 from tests.support.jobs import Compiler, JobError, processes_with_tag, running, shared_memory_of
 from tests.support.matrix import Cell
-from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, first_of, mpichs, open_mpis
+from tests.support.mpis import CH3, OB1, SHM, Mpi, find_mpis, first_of, mpichs, mpis_inside, open_mpis
 from tests.support.truth.communicators import compare_communicators, compare_ids, fitting
 from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import TrueCommunicator, Truth
@@ -31,6 +32,14 @@ Shown = tuple[CommunicatorSnapshot, ...]
 def mpi() -> Mpi:
     """Return an Open MPI."""
     return first_of(open_mpis())
+
+
+def test_an_mpi_whose_tree_is_missing_says_how_to_make_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The MPIs of another release of Debian are missing where that has no tree, or where we aren't root."""
+    monkeypatch.setattr(releases, "DIRECTORY", tmp_path)
+    assert {each.missing for each in mpis_inside()} == {
+        f"{each.name} is not on this machine: as root, python tests/make_releases.py" for each in mpis_inside()
+    }
 
 
 # ---------------------------------------------------------------- jobs

@@ -19,7 +19,7 @@ from typing import Any
 
 from cffi import FFI
 
-from mqs_dll.calibrate.exports import exports
+from mqs_dll.calibrate.exports import mpi_exports
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, constants, declaration
 
@@ -68,12 +68,12 @@ def abi_of(library: Path) -> Abi:
     Raises:
         CalibrationError: it is no MPI library.
     """
-    found = exports(library, (OPEN_MPI_HAS, ALL_HAVE))
+    found = mpi_exports(library, (OPEN_MPI_HAS, ALL_HAVE))
     if ALL_HAVE not in found:
         raise CalibrationError(f"{library} exports no {ALL_HAVE}: it is no MPI library")
-    if OPEN_MPI_HAS in found:
-        return OPEN_MPI_ABI
-    return STANDARD_ABI if "_abi." in library.name else MPICH_ABI
+    if "_abi" in library.name:
+        return STANDARD_ABI
+    return OPEN_MPI_ABI if OPEN_MPI_HAS in found else MPICH_ABI
 
 
 class MpiError(CalibrationError):

@@ -12,8 +12,9 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+from mqs_dll.calibrate.bindings import ALL_HAVE, STANDARD_ABI, abi_of
 from mqs_dll.calibrate.dump import Dump
-from mqs_dll.calibrate.exports import exports
+from mqs_dll.calibrate.exports import exports, mpi_exports
 from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import MpichFamily
@@ -91,7 +92,8 @@ def _with_real_folder(program: str) -> str:
 
 
 def _is_of(library: Path, family: type[Family]) -> bool:
-    return family.anchor in exports(library, (family.anchor,))
+    """Return whether programs call a library's functions, and its variables, or those beside it, are a family's."""
+    return ALL_HAVE in exports(library, (ALL_HAVE,)) and family.anchor in mpi_exports(library, (family.anchor,))
 
 
 def _family_of(library: Path) -> type[Family] | None:
@@ -223,6 +225,16 @@ def _library_of_process(pid: int) -> Path:
     raise CalibrationError(f"process {pid} has no library of {_titles()}{lost}")
 
 
+def _with_own_handles(library: Path) -> Path:
+    """Return the library with Open MPI's own interface that lies beside the one with the MPI standard's."""
+    for other in sorted(library.parent.glob("libmpi.so*")):
+        if _is_of(other, OpenMpiFamily):
+            return other
+    raise CalibrationError(
+        f"{library} has the MPI standard's binary interface, and no libmpi.so of Open MPI is beside it"
+    )
+
+
 def _by_library(
     library: Path, mpiexec: Sequence[str], check: Callable[[Path | str], None] = lambda path: None
 ) -> tuple[type[Family], Installation]:
@@ -237,6 +249,11 @@ def _by_library(
     family = _family_of(library)
     if family is None:
         raise CalibrationError(f"{library} is no library of {_titles()}")
+    if (
+        family is OpenMpiFamily and abi_of(library) is STANDARD_ABI
+    ):  # no handle of it is an address: the structs are the same
+        library = _with_own_handles(library)
+        check(library)
     if mpiexec:
         return family, Installation(library, mpiexec)
     folders = [library.parent, library.resolve().parent]

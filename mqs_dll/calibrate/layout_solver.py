@@ -45,7 +45,7 @@ INSIDE = "0s"
 
 
 class Neighbour(NamedTuple):
-    """A member that lies in every release at the same distance from another one, and that no program can show."""
+    """A member that lies in every release at the same distance from another one, for where no program shows it."""
 
     struct: str
     member: str
@@ -58,7 +58,7 @@ class Neighbour(NamedTuple):
     def take(self, solver: LayoutSolver) -> None:
         """Take it over from what was found, if the other one was, and if there is room for it beside all others."""
         members = solver.offsets.get(self.struct, {})
-        if self.other in members:
+        if self.other in members and self.member not in members:
             offset, bytes_ = members[self.other] + self.by, SIZES[solver.code_of(self.struct, self.member)]
             sizes = {name: SIZES.get(solver.code_of(self.struct, name), 1) for name in members if name != self.member}
             if all(members[name] + size <= offset or offset + bytes_ <= members[name] for name, size in sizes.items()):

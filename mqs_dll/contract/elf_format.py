@@ -22,15 +22,16 @@ LOAD, DYNAMIC, NOTE = 1, 2, 4
 """Kinds of segments."""
 MAY_EXECUTE, MAY_WRITE = 1, 2
 """Flags of segments."""
-SYMBOL_TABLE, DYNAMIC_SYMBOLS = 2, 11
-"""Kinds of sections: the symbols for debuggers, and those for the dynamic linker."""
+SYMBOL_TABLE, DYNAMIC_ENTRIES, DYNAMIC_SYMBOLS = 2, 6, 11
+"""Kinds of sections: the symbols for debuggers; what the dynamic linker needs, and the symbols for it."""
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_DYNAMIC_ENTRY = struct.Struct("<QQ")
 _NOTE = struct.Struct("<III")
-_BUILD_ID = 3
+_BUILD_ID, _NEEDED = 3, 1
 
 HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE, SYMBOL_SIZE = _HEADER.size, _SEGMENT.size, _SECTION.size, _SYMBOL.size
 
@@ -121,6 +122,13 @@ def sections(table: bytes | bytearray) -> list[Section]:
 def symbols(table: bytes) -> Iterator[Symbol]:
     """Yield the symbols of a table, as far as it goes."""
     return map(Symbol._make, _SYMBOL.iter_unpack(_whole(table, SYMBOL_SIZE)))
+
+
+def needed(table: bytes, names: bytes) -> list[str]:
+    """Return the names of the libraries that a file is linked with (DT_NEEDED), by its dynamic section."""
+    entries = _DYNAMIC_ENTRY.iter_unpack(_whole(table, _DYNAMIC_ENTRY.size))
+    found = [names[value : names.find(b"\0", value)] for tag, value in entries if tag == _NEEDED]
+    return [name.decode("utf-8", "surrogateescape") for name in found]
 
 
 def _whole(table: bytes | bytearray, size: int) -> bytes | bytearray:

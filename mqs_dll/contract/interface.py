@@ -53,6 +53,14 @@ class TargetImage(Protocol):
         ...
 
 
+def has_standard_handles(image: TargetImage) -> bool:
+    """Return whether an Open MPI that a program runs is its library with the MPI standard's binary interface.
+
+    That one has no function for Fortran's handles, since these have the same names there (MPI 5.0, chapter 20).
+    """
+    return image.find_function("MPI_Abi_get_version") is not None and image.find_function("PMPI_Comm_c2f") is None
+
+
 class TargetProcess(Protocol):
     """A stopped process: its memory, and the image that it runs."""
 

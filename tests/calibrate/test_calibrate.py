@@ -22,6 +22,7 @@ import pytest
 
 import mqs_dll
 from mqs_dll.calibrate import fabric, launch
+from mqs_dll.calibrate.bindings import OPEN_MPI_ABI, abi_of
 from mqs_dll.calibrate.discovery import find
 from mqs_dll.calibrate.document import comparison
 from mqs_dll.calibrate.dump import Dump
@@ -123,11 +124,18 @@ def install(prefix: Path, launcher: str, *, library: bool = True) -> Path:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "lib").mkdir()
     if library:
-        source = prefix / "mpi.c"
-        source.write_text("int ompi_mpi_communicators[4];\n")
-        subprocess.run(["gcc", "-shared", "-o", prefix / "lib/libmpi.so.40", source], check=True)
+        linked(prefix / "lib/libmpi.so.40", "int ompi_mpi_communicators[4]; int PMPI_Init(void) { return 0; }")
     script(prefix / "bin/mpiexec", launcher)
     return prefix
+
+
+def linked(library: Path, code: str, *others: Path) -> Path:
+    """Make a shared library that is linked with others."""
+    source = library.with_suffix(".c")
+    source.write_text(f"{code}\n")
+    soname = ("-Wl,--no-as-needed", f"-Wl,-soname,{library.name}")
+    subprocess.run(["gcc", "-shared", *soname, "-o", library, source, *others], check=True)
+    return library
 
 
 def script(path: Path, text: str) -> Path:
@@ -201,6 +209,27 @@ def test_an_mpi_is_found_by_its_mpiexec_its_library_and_a_process(
             _, same = find(where)
             assert same.library.samefile(by_launcher.library)
             assert Path(same.mpiexec[0]).parent.samefile(mpi.mpiexec.parent)
+
+
+def test_an_open_mpi_whose_variables_lie_beside_its_functions_is_found(tmp_path: Path) -> None:
+    """As since 6.0, and beside an MPICH in one folder; a library for Fortran that is linked with both is none.
+
+    The one with the MPI standard's interface stands for that with Open MPI's own.
+    """
+    variables = "int ompi_mpi_communicators[4]; int ompi_mpi_comm_world[4];"
+    calls = "int PMPI_Init(void) { return 0; }"
+    prefix = install(tmp_path, OPEN_MPI_SAYS, library=False)
+    linked(prefix / "lib/libmpi.so.12", f"int MPIR_Process; {calls}")
+    below = linked(prefix / "lib/libopen_mpi.so.40", variables)
+    library = linked(prefix / "lib/libmpi.so.40", calls, below)
+    abi = linked(prefix / "lib/libmpi_abi.so.1", calls, below)
+    fortran = linked(prefix / "lib/libmpi_mpifh.so.40", "int pmpi_init_;", library, below)
+    for where in (prefix / "bin/mpiexec", library, abi):
+        family, found = find(str(where))
+        assert (family.name, found.library) == ("openmpi", library)
+    assert abi_of(library) == OPEN_MPI_ABI
+    with pytest.raises(CalibrationError, match="is no library of"):
+        find(str(fortran))
 
 
 @pytest.mark.parametrize("mpi", mpichs(), ids=lambda mpi: mpi.name)

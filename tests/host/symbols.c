@@ -178,8 +178,10 @@ struct symbols *symbols_load(pid_t pid)
     add_object(symbols, path, bias);
     link = first_link(pid, dynamic);
     while (link != 0 && process_read(pid, link, &entry, sizeof entry)) {
-        read_string(pid, (uint64_t)entry.l_name, path, sizeof path);
-        if (path[0] != '\0') { /* The executable itself has no name here. */
+        int length = snprintf(path, sizeof path, "/proc/%d/root", (int)pid); /* It may see other files than we do. */
+
+        read_string(pid, (uint64_t)entry.l_name, path + length, sizeof path - (size_t)length);
+        if (path[length] != '\0') { /* The executable itself has no name here. */
             add_object(symbols, path, entry.l_addr);
         }
         link = (uint64_t)entry.l_next;

@@ -142,8 +142,11 @@ def test_values_of_arguments_are_called_what_their_mpi_calls_them() -> None:
     assert called(mpich, "MPI_Win_lock", lock_type=234, rank=-1) == ["MPI_LOCK_EXCLUSIVE", "MPI_PROC_NULL"]
     open_mpi = constants_of(_Image(ompi_mpi_comm_world=0x7F10, ompi_mpi_byte=0x7F20))  # type: ignore[arg-type]
     assert called(open_mpi, "MPI_Bcast", datatype=0x7F20, root=0, comm=0x7F10) == ["MPI_BYTE", "", "MPI_COMM_WORLD"]
-    abi = constants_of(_Image(MPI_Abi_get_version=1))  # type: ignore[arg-type]
-    assert called(abi, "MPI_Send", dest=-3, comm=0x101, datatype=0x4C00080B) == ["MPI_PROC_NULL", "MPI_COMM_WORLD", ""]
+    own = constants_of(_Image(ompi_mpi_comm_world=1, MPI_Abi_get_version=1, PMPI_Comm_c2f=1))  # type: ignore[arg-type]
+    assert called(own, "MPI_Send", dest=-2) == ["MPI_PROC_NULL"]
+    for library in ({}, {"ompi_mpi_comm_world": 1}):  # MPICH's, and Open MPI's since 6.0
+        abi = constants_of(_Image(MPI_Abi_get_version=1, **library))  # type: ignore[arg-type]
+        assert called(abi, "MPI_Send", dest=-3, comm=0x101, datatype=1) == ["MPI_PROC_NULL", "MPI_COMM_WORLD", ""]
     assert constants_of(_Image()) is None  # type: ignore[arg-type]
 
 

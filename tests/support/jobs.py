@@ -89,10 +89,11 @@ class Compiler:
 
         The queues are the same in the end, and a job takes half of the processor until it is in its state, or a fifth.
         Ranks that wait forever may then take minutes to come so far over Open MPI's libfabric, and all over its
-        sockets: these spin, as do those of MPICH 3.4 and 4.0.
+        sockets: these spin, as do those of MPICH 3.4 and 4.0. What was compiled in another release's tree can't be
+        preloaded into the commands that lead there.
         """
         waits = program in BLOCKING or program.startswith(HANGS)
-        if program == BUSY or transport == CM_SOCKETS or (waits and transport in OVER_LIBFABRIC):
+        if mpi.inside or program == BUSY or transport == CM_SOCKETS or (waits and transport in OVER_LIBFABRIC):
             return {}
         library = self._made(mpi, "nap.so", "nap.c", "-shared", "-fPIC")
         return {"LD_PRELOAD": str(library), "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}  # the latter is of MPICH 4.1 and later
@@ -103,7 +104,16 @@ class Compiler:
         output.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(output.with_name(f"{output.name}.lock")):
             if not output.exists():
-                command = [str(mpi.mpicc), *WARNINGS, str(PROGRAMS / source), *options, "-o", str(output)]
+                command = [
+                    *mpi.inside,
+                    str(mpi.mpicc),
+                    *WARNINGS,
+                    str(PROGRAMS / source),
+                    *options,
+                    *mpi.flags,
+                    "-o",
+                    str(output),
+                ]
                 result = subprocess.run(
                     command, capture_output=True, text=True, env={**os.environ, **mpi.environment}, check=False
                 )
@@ -291,7 +301,7 @@ def running(
     runs = compiler.command(mpi, program)
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
-        command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
+        command = [*mpi.inside, str(mpi.mpiexec), *mpi.options, *transport.arguments, *options, "-n", str(ranks)]
         sleeps = compiler.sleeps(mpi, transport, program) if user is None else {}
         if user is not None:
             runs = [shutil.copy(runs[0], name)]

@@ -23,6 +23,9 @@ programs of `tests/programs/` into a known state on it. They compare what libmqs
 to the program: every field, the order, and that nothing is invented. They read with the Python core, and in the most
 important states also with `libmqs.so`, loaded by Python and by a debugger in C.
 
+The last rows are those of other releases of Debian. Their jobs run in trees of their own (`tests/make_releases.py`),
+and libmqs reads them from outside, in the most important states and random ones.
+
 Over UCX and over libfabric one release of each MPI stands for the others there. With another release of the fabric or
 another provider, the tests compare the most important states and random ones; if only the MPI's own release is
 another, the most important ones.

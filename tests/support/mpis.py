@@ -10,10 +10,11 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest import SkipTest
 
+from tests.support.releases import HOW_TO_MAKE_RELEASES, RELEASES, root_of, way_inside
 from tests.support.wheels import HOW_TO_INSTALL_WHEELS, WHEELS_DIRECTORY, WHEELS_WITH_MPI4PY, executable
 
 HEADERS_OF_INTEL_MPI = "mpich-4.2.3-pypi"
@@ -101,6 +102,10 @@ class Mpi:
     library: str = ""
     options: tuple[str, ...] = ()
     """Of its mpiexec, for every job."""
+    flags: tuple[str, ...] = ()
+    """Of its compiler, behind the source."""
+    inside: tuple[str, ...] = ()
+    """The start of each of its commands, where it lies in the tree of another release."""
 
     @property
     def missing(self) -> str:
@@ -123,13 +128,13 @@ class Mpi:
     def title(self) -> str:
         """The MPI's name for people, as "Open MPI 4.1.4 (Debian)"."""
         output = subprocess.run(
-            [str(self.mpiexec), "--version"],
+            [*self.inside, str(self.mpiexec), "--version"],
             capture_output=True,
             text=True,
             check=True,
             env={**os.environ, **self.environment},
         )
-        version = re.search(r"\d+(\.\d+)+", output.stdout)
+        version = re.search(r"\d+(\.\d+)+(rc\d+)?", output.stdout)
         library = f", {self.library}" if self.library else ""
         return f"{self.product} {version.group() if version else '?'}{library} ({self.package})"
 
@@ -156,6 +161,8 @@ OPEN_MPI_ENVIRONMENT = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_btl_base_warn_component_unused": "0",
 }
+STANDARD_ABI = "/usr/lib/x86_64-linux-gnu/openmpi"
+"""Where Debian's Open MPI has the header and the library of the MPI standard's binary interface."""
 OPEN_MPI_OPTIONS = ("--oversubscribe",)
 
 
@@ -256,5 +263,41 @@ def mpichs() -> list[Mpi]:
 
 
 def find_mpis() -> list[Mpi]:
-    """Return all MPIs of the matrix, those too that are missing on this machine."""
+    """Return all MPIs of the matrix that run in this machine's own tree, those too that are missing on it."""
     return [*open_mpis(), *mpichs()]
+
+
+def mpis_inside() -> list[Mpi]:
+    """Return the MPIs of other releases of Debian, which run in trees of theirs."""
+    return [
+        _inside("bullseye", "Open MPI", OB1, OMPI_MCA_osc_rdma_btls="vader"),  # 4.1.0 has no windows by itself
+        _inside("bullseye", "MPICH", CH3),
+        _inside("trixie", "Open MPI", OB1),
+        forky := _inside("forky", "Open MPI", OB1, CM),
+        replace(
+            forky,
+            name=f"{forky.name}-abi",
+            mpicc=forky.mpicc and Path("/usr/bin/gcc"),  # Open MPI has no command for it
+            flags=(f"-I{STANDARD_ABI}/include/standard_abi", f"-L{STANDARD_ABI}/lib", "-lmpi_abi"),
+            transports=(OB1,),
+            library="libmpi_abi",
+        ),
+    ]
+
+
+def _inside(release: str, product: str, *transports: Transport, **variables: str) -> Mpi:
+    is_open_mpi, name = product == "Open MPI", product.replace(" ", "").lower()
+    root = root_of(release)
+    mpicc, mpiexec = (root and Path(f"/usr/bin/{program}.{name}") for program in ("mpicc", "mpiexec"))
+    return Mpi(
+        f"{name}-{release}",
+        mpicc,
+        mpiexec,
+        transports,
+        {**OPEN_MPI_ENVIRONMENT, **variables} if is_open_mpi else {},
+        HOW_TO_MAKE_RELEASES,
+        RELEASES[release],
+        product,
+        options=OPEN_MPI_OPTIONS if is_open_mpi else (),
+        inside=way_inside(release),
+    )

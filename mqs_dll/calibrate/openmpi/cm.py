@@ -9,7 +9,7 @@ from mqs_dll.calibrate.layout_solver import MemberRow, NotFoundYet, Place, numbe
 from mqs_dll.calibrate.offset_solver import solve_offset
 from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
 from mqs_dll.calibrate.openmpi.requests import MODES, live
-from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND
+from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, CONVERTOR_SEND_6, is_6
 
 REQUEST = "mca_pml_cm_request_t"
 SEND = "mca_pml_cm_send_request_t"
@@ -27,9 +27,12 @@ PROC = "ompi_proc_t"
 PML_TYPES = {("send", True): 0, ("send", False): 1, ("receive", True): 2, ("receive", False): 3}
 
 # opal/datatype/opal_convertor.h
-HOMOGENEOUS = 0x80000
-FLAGS = {"send": HOMOGENEOUS | CONVERTOR_SEND, "receive": HOMOGENEOUS | 0x20000}
-ALL_FLAGS = FLAGS["send"] | FLAGS["receive"]
+HOMOGENEOUS, HOMOGENEOUS_6 = 0x80000, 0x1000000
+FLAGS = (
+    {"send": HOMOGENEOUS | CONVERTOR_SEND, "receive": HOMOGENEOUS | 0x20000},
+    {"send": HOMOGENEOUS_6 | CONVERTOR_SEND_6, "receive": HOMOGENEOUS_6 | 0x400000},
+)
+"""By what a convertor is for; the second are those since 6.0.0."""
 
 ANY_ADDRESS = (1 << 64) - 1
 OFI_REQUEST_BYTES = 256
@@ -100,7 +103,9 @@ def find_convertor(solver: OpenMpiLayoutSolver) -> None:
     solver.solve_members(CONVERTOR, thin, MemberRow("count", "the count", "count"), buffer)
     size = MemberRow("local_size", "the bytes of a buffer, and those here of what is packed for there", "bytes")
     solver.solve_members(CONVERTOR, [*thin, *_packs(solver)], size)
-    flags = MemberRow("flags", "the flags send, receive, homogeneous", lambda _, each: FLAGS[each["kind"]], ALL_FLAGS)
+    of_kind = FLAGS[is_6(solver.offsets[CONVERTOR])]
+    all_flags = of_kind["send"] | of_kind["receive"]
+    flags = MemberRow("flags", "the flags send, receive, homogeneous", lambda _, each: of_kind[each["kind"]], all_flags)
     kept = [each for each in messages(solver) if each[2]["kind"] == "receive" or each[2]["persistent"]]
     solver.solve_members(CONVERTOR, within(kept, base), flags)
 
@@ -215,9 +220,18 @@ def find_ofi_module(solver: OpenMpiLayoutSolver) -> None:
         MemberRow("fi_cq_data", "whether match bits leave the source out", "no source"),
         MemberRow("num_bits_mpi_tag", "the bits of the largest tag", "tag"),
         MemberRow("num_bits_source_rank", "the bits of the source in match bits", "source"),
-        MemberRow("rx_ctx_bits", "the bits that number the contexts asked for", "contexts"),
-        MemberRow("any_addr", "the address that receives from anywhere have", "anywhere", constant=True),
+        MemberRow(
+            "any_addr", "the address that receives from anywhere have", "anywhere", seen=_any_addr, constant=True
+        ),
     )
+    if any(known["contexts"] for *_, known in modules):  # libfabric 2 has no provider that can have several
+        contexts = MemberRow("rx_ctx_bits", "the bits that number the contexts asked for", "contexts")
+        solver.solve_members(OFI_MODULE, modules, contexts)
+
+
+def _any_addr(_: OpenMpiLayoutSolver, dump: Dump, address: int, __: Entry) -> Hashable:
+    """See a number in front of a text, the provider's name: another number may be the same."""
+    return dump.word(address) if dump.text(dump.word(address + WORD)) else None
 
 
 def find_endpoint(solver: OpenMpiLayoutSolver) -> None:

@@ -131,7 +131,7 @@ def wanted_symbols() -> list[str]:
 
 
 class OpenMpiFamily(Family):
-    """Open MPI 4.1 and 5.0."""
+    """Open MPI 4.1, 5.0 and 6.0."""
 
     name = "openmpi"
     title = "Open MPI"

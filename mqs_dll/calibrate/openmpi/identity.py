@@ -13,7 +13,7 @@ from mqs_dll.contract.errors import CalibrationError
 SERIES_SYMBOLS = ("ompi_comm_hash",)
 """Symbols that only some series have."""
 
-FAMILIES = {(4, 1, 0): "4.1", (5, 0, 0): "5.0.0", (5, 0, 7): "5.0.7"}
+FAMILIES = {(4, 1, 0): "4.1", (5, 0, 0): "5.0.0", (5, 0, 7): "5.0.7", (6, 0, 0): "6.0.0"}
 """The first release of each family of layouts, and what the family is called."""
 
 VERSION = "ompi_version_string"

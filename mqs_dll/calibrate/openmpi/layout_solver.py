@@ -22,13 +22,14 @@ class OpenMpiLayoutSolver(LayoutSolver):
             "expected_sequence",
             4,
             "nothing but an int16 lies between, which 5.0 has for the peer's number of the communicator "
-            "(pml_ob1_comm.h of 4.1.0 to 5.0.11)",
+            "(pml_ob1_comm.h of 4.1.0 to 6.0.0rc2)",
         ),
-        Neighbour("ompi_mtl_ofi_request_t", "completion_count", "comm", -56, "mtl_ofi_request.h of 4.1.0 to 5.0.11"),
-        Neighbour("ompi_mtl_ofi_request_t", "buffer", "length", -8, "mtl_ofi_request.h of 4.1.0 to 5.0.11"),
-        Neighbour("ompi_mtl_ofi_request_t", "parent", "remote_addr", 8, "mtl_ofi_request.h of 4.1.0 to 5.0.11"),
-        Neighbour("opal_convertor_t", "pDesc", "count", -16, "opal_convertor.h of 4.1.0 to 5.0.11"),
-        Neighbour("mca_mtl_ofi_module_t", "provider_name", "any_addr", 8, "mtl_ofi_types.h of 4.1.0 to 5.0.11"),
+        Neighbour("ompi_mtl_ofi_request_t", "completion_count", "comm", -56, "mtl_ofi_request.h of 4.1.0 to 6.0.0rc2"),
+        Neighbour("ompi_mtl_ofi_request_t", "buffer", "length", -8, "mtl_ofi_request.h of 4.1.0 to 6.0.0rc2"),
+        Neighbour("ompi_mtl_ofi_request_t", "parent", "remote_addr", 8, "mtl_ofi_request.h of 4.1.0 to 6.0.0rc2"),
+        Neighbour("opal_convertor_t", "pDesc", "count", -16, "opal_convertor.h of 4.1.0 to 6.0.0rc2"),
+        Neighbour("mca_mtl_ofi_module_t", "rx_ctx_bits", "any_addr", -32, "mtl_ofi_types.h of 4.1.0 to 6.0.0rc2"),
+        Neighbour("mca_mtl_ofi_module_t", "provider_name", "any_addr", 8, "mtl_ofi_types.h of 4.1.0 to 6.0.0rc2"),
     )
     fixed = profiles.fixed("openmpi")
 

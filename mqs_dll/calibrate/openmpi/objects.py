@@ -8,6 +8,7 @@ from mqs_dll.calibrate.dump import WORD, Dump, Entry
 from mqs_dll.calibrate.layout_solver import MemberRow, Place
 from mqs_dll.calibrate.offset_solver import Solved
 from mqs_dll.calibrate.openmpi.layout_solver import OpenMpiLayoutSolver
+from mqs_dll.calibrate.openmpi.opal import text_here_or_behind
 from mqs_dll.library.mpi.openmpi.datatypes import PREDEFINED
 
 COMMITTED = 0x4  # OPAL_DATATYPE_FLAG_COMMITTED (opal/datatype/opal_datatype.h)
@@ -31,7 +32,9 @@ def find_datatype(solver: OpenMpiLayoutSolver) -> None:
     """Find names, sizes and flags of datatypes."""
     struct, parent = "ompi_datatype_t", "opal_datatype_t"
     datatypes = solver.places("datatypes")
-    solver.solve_members(struct, datatypes, MemberRow("name", "the name of a datatype", "name"))
+    solver.solve_members(
+        struct, datatypes, MemberRow("name", "the name of a datatype", "name", seen=text_here_or_behind)
+    )
     solver.solve_members(
         parent,
         datatypes,
@@ -55,7 +58,7 @@ def find_window(solver: OpenMpiLayoutSolver) -> None:
         solver.places("windows"),
         MemberRow("w_group", "the group of a window", "group"),
         MemberRow("w_flags", "whether a window refuses locks", lambda _, entry: NO_LOCKS * entry["no_locks"], NO_LOCKS),
-        MemberRow("w_name", "the name of a window", "name"),
+        MemberRow("w_name", "the name of a window", "name", seen=text_here_or_behind),
         MemberRow("w_osc_module", "a module with a communicator of its own", "name", seen=_module),
     )
 

@@ -33,6 +33,12 @@ HANDLE_CLASSES = {"communicators": "ompi_communicator_t", "groups": "ompi_group_
 MAX_HEADER_SIZE = 512
 
 
+def text_here_or_behind(_: OpenMpiLayoutSolver, dump: Dump, address: int, entry: Entry) -> str:
+    """See the name of an object with an entry, or the text behind a pointer: since 6.0.0 names lie there."""
+    text = dump.text(address)
+    return text if text == entry["name"] else dump.text(dump.word(address))
+
+
 def text_behind(_: OpenMpiLayoutSolver, dump: Dump, address: int, __: Entry) -> str:
     """See the text behind a pointer."""
     return dump.text(dump.word(address))

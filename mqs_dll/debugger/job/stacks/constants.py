@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mqs_dll.contract.interface import TargetImage
+from mqs_dll.contract.interface import TargetImage, has_standard_handles
 from mqs_dll.job.bindings import MPI_ABI, MPICH, OPEN_MPI, Parameter, Role, constants, parameters
 from mqs_dll.job.records import Argument
 
@@ -105,7 +105,7 @@ def constants_of(image: TargetImage) -> Constants | None:
     MPICH's derivatives have its handles.
     """
     if image.find_symbol("ompi_mpi_comm_world") is not None:
-        return Constants(OPEN_MPI, image)
+        return Constants(MPI_ABI if has_standard_handles(image) else OPEN_MPI, image)
     if image.find_function("MPIR_Dup_fn") is not None:
         return Constants(MPICH, image)
     if image.find_function("MPI_Abi_get_version") is not None:

@@ -1,4 +1,4 @@
-"""Open MPI 4.1 and 5.0.
+"""Open MPI 4.1, 5.0 and 6.0.
 
 - ``adapter``: ties all together; here a reader begins
 - ``identity``: which release it is, whether it is up, and which layouts hold

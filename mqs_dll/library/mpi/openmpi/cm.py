@@ -3,19 +3,19 @@
 It keeps requests for what is nonblocking or persistent, and little in them. A blocking receive has its request on the
 stack, a blocking send has none: neither can be seen. Nothing tells in which order requests were made, so they are
 listed by peer and tag.
-Source: ompi/mca/pml/cm of 4.1.0 to 4.1.8 and 5.0.0 to 5.0.10.
+Source: ompi/mca/pml/cm of 4.1.0 to 4.1.8, 5.0.0 to 5.0.10 and 6.0.0rc2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, UNKNOWN, Operation, Status
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.phrases import Fate, How
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.envelopes import NOTHING, DatatypeFacts, Envelope, buffer_text, receive, send
+from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, DatatypeFacts, Envelope, buffer_text, receive, send
 from mqs_dll.library.mpi.openmpi import cm_views, tags
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import (
@@ -36,8 +36,8 @@ from mqs_dll.library.mpi.openmpi.requests import PooledPml
 HEAVY_SEND = 0
 HEAVY_RECEIVE = 2
 
-CONVERTOR_SEND = 0x00040000
-"""Set where opal_convertor_prepare_for_send was called (opal/datatype/opal_convertor.h)."""
+CONVERTOR_SEND, CONVERTOR_SEND_6 = 0x00040000, 0x00800000
+"""Set where opal_convertor_prepare_for_send was called; the second since 6.0.0 (opal/datatype/opal_convertor.h)."""
 
 ADDRESS_MASK = (1 << 64) - 1
 """A datatype's lower bound may be negative, and is read as an unsigned number."""
@@ -50,6 +50,11 @@ NOTHING_KNOWN = Pattern(None, None)
 
 KEEPERS = {"mtl/ofi": "libfabric", "mtl/psm2": "the PSM2 library", "mtl/portals4": "Portals 4"}
 """Who matches the messages of each layer below."""
+
+
+def is_6(convertor: Mapping[str, int]) -> bool:
+    """Return whether an opal_convertor_t is of 6.0.0 or later, which gave its flags other values, by its offsets."""
+    return convertor["count"] < convertor["local_size"]
 
 
 class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
@@ -72,6 +77,9 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
         self._keeper = KEEPERS.get(mtl, "its own library") + (f" ({why})" if why else "")
         self._ofi = ofi
         self._lower_bound = cm_views.LowerBound.bind(mpi.layouts)
+        self._is_6 = is_6(mpi.layouts.struct("opal_convertor_t").offsets)
+        """Whether MPI_Recv, too, uses a request of the pool."""
+        self._convertor_send = CONVERTOR_SEND_6 if self._is_6 else CONVERTOR_SEND
 
     def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Refuse: the layer below has them."""
@@ -90,7 +98,9 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             NoInformation: there are none, and a blocking one could not be seen.
         """
         found = [
-            self._receive(request, entry, self._pattern(request, entry), NO_ORDER_NO_BLOCKING)
+            self._receive(
+                request, entry, self._pattern(request, entry), NO_ORDER if self._is_6 else NO_ORDER_NO_BLOCKING
+            )
             for request in self._recv.of(entry.view.address)
         ]
         if not found:
@@ -127,7 +137,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             got or NOTHING,
             entry.peers(),
             request.buffer,
-            _receive_kind(request, complete, known=pattern is not None),
+            self._receive_kind(request, complete, known=pattern is not None),
             buffer_text(self._datatypes.at(request.req_datatype), request.count, request.req_datatype),
             request_text(self._memory, request.address, request.req_complete),
             _unclear(pattern),
@@ -135,6 +145,17 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             progress,
             tag_wild=tag == tags.ANY_TAG,
         )
+
+    def _receive_kind(self, request: cm_views.CmRecvRequest, complete: bool, *, known: bool) -> str:
+        fate = Fate.CANCELLED if request.status_cancelled else Fate.FREED if request.free_called else Fate.NONE
+        error = request.status_error if complete and not request.status_cancelled else 0
+        if request.pml_type == HEAVY_RECEIVE:
+            return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT, fate=fate, error=error)
+        blocking = ("MPI_Recv",) if self._is_6 and not complete and fate == Fate.NONE else ()
+        if known and not complete:
+            how = How.EITHER if blocking else How.NONBLOCKING
+            return phrases.made_by(*blocking, "MPI_Irecv", how=how, fate=fate)
+        return phrases.made_by(*blocking, "MPI_Irecv", "MPI_Imrecv", fate=fate, error=error)
 
     def _pattern(self, request: cm_views.CmRecvRequest, entry: OmpiEntry) -> Pattern | None:
         """Return what a receive asks for, None where nothing is kept of it."""
@@ -215,7 +236,7 @@ class Cm(PooledPml[cm_views.CmRecvRequest, cm_views.CmSendRequest]):
             flags: of the convertor.
             datatype: its address.
         """
-        if flags & CONVERTOR_SEND:
+        if flags & self._convertor_send:
             return buffer
         if self._datatypes.at(datatype) is None:
             return 0
@@ -240,16 +261,6 @@ def _elements(request: cm_views.CmSendRequest, facts: DatatypeFacts | None) -> i
     if request.req_send_mode == BUFFERED and facts is not None and facts.size:
         return request.local_size // facts.size
     return request.count
-
-
-def _receive_kind(request: cm_views.CmRecvRequest, complete: bool, *, known: bool) -> str:
-    fate = Fate.CANCELLED if request.status_cancelled else Fate.FREED if request.free_called else Fate.NONE
-    error = request.status_error if complete and not request.status_cancelled else 0
-    if request.pml_type == HEAVY_RECEIVE:
-        return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT, fate=fate, error=error)
-    if known and not complete:
-        return phrases.made_by("MPI_Irecv", how=How.NONBLOCKING, fate=fate)
-    return phrases.made_by("MPI_Irecv", "MPI_Imrecv", fate=fate, error=error)
 
 
 def _unclear(pattern: Pattern | None) -> str | None:

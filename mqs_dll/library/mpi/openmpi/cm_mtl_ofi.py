@@ -25,7 +25,7 @@ from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
 from mqs_dll.library.mpi.envelopes import NO_ORDER, NOTHING, DatatypeFacts, Envelope, buffer_text
 from mqs_dll.library.mpi.openmpi import cm_views, tags
-from mqs_dll.library.mpi.openmpi.cm import CONVERTOR_SEND, Cm, by_peer_and_tag
+from mqs_dll.library.mpi.openmpi.cm import Cm, by_peer_and_tag
 from mqs_dll.library.mpi.openmpi.communicators import OmpiCommunicators, OmpiEntry
 from mqs_dll.library.mpi.openmpi.describe import CALLS, COMPLETE, early_notes, tag_text
 from mqs_dll.library.mpi.openmpi.mtl_ofi import (
@@ -351,7 +351,7 @@ class CmOverOfi(Cm):
         if not 0 < record.completion_count <= 2 or (outgoing.sent and outgoing.sent.length != record.length):
             raise BrokenStructureError(f"there is no record of a send at {address:#x}")
         convertor, facts = self._described(record)
-        if convertor is not None and not convertor.flags & CONVERTOR_SEND:  # 4.1 leaves what was there before
+        if convertor is not None and not convertor.flags & self._convertor_send:  # 4.1 leaves what was there before
             convertor = None
         buffer = 0
         if convertor is not None:

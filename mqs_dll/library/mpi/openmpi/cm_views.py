@@ -1,4 +1,4 @@
-"""The members of pml/cm's requests that the walkers read, and of mtl/ofi below it (4.1.0 to 5.0.11).
+"""The members of pml/cm's requests that the walkers read, and of mtl/ofi below it (4.1.0 to 6.0.0rc2).
 
 Processes that use another transport do without these; so may one that uses pml/cm, which then hides more.
 """

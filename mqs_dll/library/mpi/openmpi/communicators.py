@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mqs_dll.contract.abi import SEVERAL_WORLDS, Label
 from mqs_dll.contract.errors import MqsError
+from mqs_dll.contract.interface import has_standard_handles
 from mqs_dll.contract.names import fit
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.openmpi import views
+from mqs_dll.library.mpi.openmpi.containers import NAME_BYTES, name_at
 from mqs_dll.library.mpi.openmpi.groups import Groups, ProcName
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
-
-NAME_BYTES = 64
-"""MPI_MAX_OBJECT_NAME of Open MPI, and what its c_name holds at most, NUL included."""
 
 # c_flags (ompi/communicator/communicator.h)
 INTER = 0x1
@@ -25,6 +24,9 @@ INVALID = 0x20
 PML_ADDED = 0x1000
 EXTRA_RETAIN = 0x4000
 GLOBAL_INDEX = 0x10000
+
+STANDARD_HANDLES = {0: 0x101, 1: 0x102}
+"""Of MPI_COMM_WORLD and MPI_COMM_SELF, by slot, in the MPI standard's binary interface; other handles are addresses."""
 
 WORLD_FLAGS = INTRINSIC | NAME_IS_SET
 """MPI_COMM_WORLD has these from MPI_Init to MPI_Finalize."""
@@ -57,12 +59,7 @@ def text_of(memory: Memory, view: views.OmpiCommunicator) -> bytes:
 
     It is an array in the struct in 4.1, behind a pointer since 5.0.0, which made c_index.
     """
-    address = view.address + view.c_name
-    if view.c_index is not None:
-        address = memory.pointer(address)
-        if address == 0:
-            return b""
-    return memory.text(address, NAME_BYTES)
+    return name_at(memory, view.address + view.c_name, NAME_BYTES if view.c_index is None else 0)
 
 
 def extended_id(memory: Memory, view: views.OmpiCommunicator) -> tuple[int, int] | None:
@@ -76,8 +73,10 @@ def extended_id(memory: Memory, view: views.OmpiCommunicator) -> tuple[int, int]
 class OmpiEntry(CommunicatorEntry):
     """A communicator as it was read."""
 
-    def __init__(self, memory: Memory, slot: int, view: views.OmpiCommunicator, groups: Groups) -> None:
-        """Take it from its struct.
+    def __init__(
+        self, memory: Memory, slot: int, view: views.OmpiCommunicator, groups: Groups, handles: Mapping[int, int]
+    ) -> None:
+        """Take it from its struct; its address is its handle, unless ``handles`` has one of its slot.
 
         Raises:
             BrokenStructureError, TargetReadError: its groups or its name can't be read.
@@ -90,7 +89,7 @@ class OmpiEntry(CommunicatorEntry):
         self._groups = groups
         self._size = groups.at(view.c_local_group).grp_proc_count
         remote = groups.at(view.c_remote_group).grp_proc_count if self.inter else None
-        label = Label(fit(self.text) if self.is_named else b"", b"", remote, handle=view.address)
+        label = Label(fit(self.text) if self.is_named else b"", b"", remote, handle=handles.get(slot, view.address))
         super().__init__(label)
         self._unique_id = self._make_id()
 
@@ -184,6 +183,7 @@ class OmpiCommunicators:
         self._table = mpi.symbols.need("ompi_mpi_communicators")
         self._class = mpi.symbols.need("ompi_communicator_t_class")
         self._communicator = views.OmpiCommunicator.bind(mpi.layouts)
+        self._handles = STANDARD_HANDLES if has_standard_handles(mpi.symbols.image) else {}
 
     def read(self) -> list[OmpiEntry]:
         """Return the live communicators in the order of their numbers.
@@ -202,5 +202,5 @@ class OmpiCommunicators:
                 continue
             if view.c_flags & INVALID or not view.c_flags & PML_ADDED:
                 continue
-            entries.append(OmpiEntry(self._memory, slot, view, self._groups))
+            entries.append(OmpiEntry(self._memory, slot, view, self._groups, self._handles))
         return entries

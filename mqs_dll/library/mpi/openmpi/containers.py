@@ -20,8 +20,22 @@ LIST_SLACK = 64
 OBJECTS_OF_A_SLOT = 3
 """The slot's number, its pointer, and the pair."""
 
+NAME_BYTES = 64
+"""MPI_MAX_OBJECT_NAME of Open MPI: what a name has at most, NUL included."""
+
 MAX_COUNT = 1 << 26
 """No table, list or pool of a real process has more entries; larger counts are taken for rubbish."""
+
+
+def name_at(memory: Memory, address: int, room: int) -> bytes:
+    """Return the name at an address in a struct: an array, or a pointer where the struct has no room for the array.
+
+    Raises:
+        TargetReadError: it can't be read.
+    """
+    if room < NAME_BYTES:
+        address = memory.pointer(address)
+    return memory.text(address, NAME_BYTES) if address else b""
 
 
 class Containers:

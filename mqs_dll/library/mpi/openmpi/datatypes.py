@@ -7,7 +7,8 @@ from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.envelopes import DatatypeFacts
 from mqs_dll.library.mpi.openmpi import views
-from mqs_dll.library.mpi.openmpi.symbols import Symbols
+from mqs_dll.library.mpi.openmpi.containers import name_at
+from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
 PREDEFINED = 0x0002
 """OPAL_DATATYPE_FLAG_PREDEFINED (opal/datatype/opal_datatype.h)."""
@@ -21,6 +22,7 @@ class OmpiDatatypes:
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self._memory = memory
         self._datatype = views.OmpiDatatype.bind(layouts)
+        self._size = class_size(memory, symbols, layouts, "ompi_datatype_t") or 0
         # predefined datatypes are made statically, of the class that ompi_datatype_t derives from
         self._classes = (symbols.need("ompi_datatype_t_class"), symbols.need("opal_datatype_t_class"))
 
@@ -29,11 +31,11 @@ class OmpiDatatypes:
         """Return what is known of the datatype at an address; None when there is no datatype."""
         try:
             datatype = self._datatype.at(self._memory, address)
+            if datatype.obj_class not in self._classes or datatype.size > MAX_SIZE:
+                return None
+            name = name_at(self._memory, address + datatype.name, self._size - datatype.name)  # nothing is behind it
         except TargetReadError:
             return None
-        if datatype.obj_class not in self._classes or datatype.size > MAX_SIZE:
-            return None
-        name = datatype.name.partition(b"\0")[0]
         return DatatypeFacts(name, datatype.size, bool(datatype.flags & PREDEFINED))
 
     def address_of(self, handle: int) -> int:

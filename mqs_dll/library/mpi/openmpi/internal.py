@@ -67,7 +67,7 @@ class OmpiInternalCommunicators:
         """Yield the words of each window's module, and the window in words."""
         with suppress(MqsError):
             for window in self._windows.table():
-                module, name = window.w_osc_module, window.w_name.partition(b"\0")[0]
+                module, name = window.w_osc_module, self._windows.name(window)
                 yield self._words(module, heap_bytes(self._memory, module, MODULE_BYTES)), window_words(name)
 
     def _files(self) -> Iterator[Iterable[int]]:

@@ -1,4 +1,4 @@
-"""The members of Open MPI's structs that the walkers read, under Open MPI's names (4.1.0 to 5.0.11).
+"""The members of Open MPI's structs that the walkers read, under Open MPI's names (4.1.0 to 6.0.0rc2).
 
 Members that only some releases have are optional; the comment names the release that changed them.
 """
@@ -242,7 +242,7 @@ class OmpiDatatype(View):
     obj_class: int = pointer("opal_object_t")
     flags: int = uint16("ompi_datatype_t", "super", "opal_datatype_t")
     size: int = uint64("ompi_datatype_t", "super", "opal_datatype_t")
-    name: bytes = chars(64)
+    name: int = inside()  # char[64], char * since 6.0.0
 
 
 class OmpiWin(View):
@@ -250,7 +250,7 @@ class OmpiWin(View):
 
     struct = "ompi_win_t"
     obj_class: int = pointer("opal_object_t")
-    w_name: bytes = chars(64)
+    w_name: int = inside()  # char[64] in front of w_group, char * since 6.0.0
     w_group: int = pointer()
     w_flags: int = uint16()
     w_osc_module: int = pointer()

@@ -16,7 +16,7 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadEr
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
-from mqs_dll.library.mpi.openmpi.containers import heap_bytes
+from mqs_dll.library.mpi.openmpi.containers import heap_bytes, name_at
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 
 FREED = 0x1
@@ -49,6 +49,7 @@ class OmpiWindows:
         self._containers = mpi.containers
         self._groups = mpi.groups
         self._window = views.OmpiWin.bind(mpi.layouts)
+        self._group_at = self._window.offsets["w_group"]
         self._sync_size = mpi.class_size("ompi_osc_rdma_sync_t")
         self._header = mpi.class_size("opal_object_t")
         if self._sync_size % WORD or not 0 < self._header < self._sync_size <= SYNC_BYTES:
@@ -63,6 +64,14 @@ class OmpiWindows:
         for slot, address in self._containers.pointer_array(self._symbols.need("ompi_mpi_windows")):
             if slot > 0:  # slot 0 holds MPI_WIN_NULL
                 yield self._window.at(self._memory, address)
+
+    def name(self, window: views.OmpiWin) -> bytes:
+        """Return a window's name.
+
+        Raises:
+            TargetReadError: it can't be read.
+        """
+        return name_at(self._memory, window.address + window.w_name, self._group_at - window.w_name)
 
     def read(self, communicators: Iterable[OmpiEntry]) -> list[Window]:
         """Return the windows that are alive.
@@ -85,7 +94,7 @@ class OmpiWindows:
             started, posted, locked = self._epochs(window.w_osc_module, words, ranks)
             found.append(
                 Window(
-                    window.w_name.partition(b"\0")[0],
+                    self.name(window),
                     len(ranks),
                     window.address,
                     communicator=known.pop() if len(known) == 1 else None,

@@ -1,0 +1,28 @@
+"""Other releases of Debian: trees in a folder that outlives the tests; jobs run inside, and are read from outside.
+
+tests/make_releases.py makes the trees. It imports nothing that has to be installed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+DIRECTORY = Path(os.environ.get("MQS_RELEASES_DIR", Path.home() / ".cache/libmqs/debian"))
+HOW_TO_MAKE_RELEASES = "as root, python tests/make_releases.py"
+PACKAGES = ("openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "openssh-client", "gcc", "libc6-dev")
+RELEASES = {"bullseye": "Debian 11", "trixie": "Debian 13", "forky": "Debian testing"}
+"""Their code names, and what docs/support-matrix.md calls them."""
+
+_ENTER = Path(__file__).with_name("inside.sh")
+
+
+def root_of(release: str) -> Path | None:
+    """Return the tree of a release; None where it isn't made, or we may not run anything in it."""
+    root = DIRECTORY / release
+    return root if root.is_dir() and os.geteuid() == 0 else None
+
+
+def way_inside(release: str) -> tuple[str, ...]:
+    """Return the start of a command that runs the rest of it in the tree of a release."""
+    return str(_ENTER), str(DIRECTORY / release)
