@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mqs_dll.debugger.inside import pids_known_to
 from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.proc import numbers_of
 from tests.support.containers import NOBODY, as_user, child_of, command, open_folder, skip_without_containers
@@ -138,7 +139,7 @@ def test_a_rank_in_a_container_is_shown_and_diagnosed(reader: str, in_one: Job) 
     pid = in_one.wait_until_ready()[1]["pid"]
     shown = mqs(READERS[reader], "show", pid, "--stack")
     assert "MPICH 4.3.2" in shown
-    assert "MPI_Recv" in shown
+    assert "in MPI_Recv(" in shown
     assert json.loads(mqs(READERS[reader], "doctor", pid, "--json"))["process"]["pid"] == pid
 
 
@@ -156,16 +157,17 @@ def test_ranks_of_one_job_may_be_in_a_container_each(reader: str, compiler: Comp
         check(document, PYPI, [truth["pid"] for truth in job.wait_until_ready()])
 
 
+def with_numbers(program: Path) -> list[str]:
+    """Return what starts the scene in a container in which processes have numbers of their own."""
+    script = 'mount -t tmpfs none /opt; cp "$1" /opt/program; shift; exec "$@"'
+    launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", RANKS, "/opt/program"]
+    return command(script, program, *launched, pids=True)
+
+
 @pytest.fixture(scope="module")
 def numbered(compiler: Compiler) -> Iterator[Job]:
-    """Give a job in a container in which processes have numbers of their own."""
-
-    def wrapped(program: Path) -> list[str]:
-        script = 'mount -t tmpfs none /opt; cp "$1" /opt/program; shift; exec "$@"'
-        launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", RANKS, "/opt/program"]
-        return command(script, program, *launched, pids=True)
-
-    with job_of_user(compiler, DEBIAN, DEBIAN, wrapped) as job:
+    """Give a job in such a container."""
+    with job_of_user(compiler, DEBIAN, DEBIAN, with_numbers) as job:
         yield job
 
 
@@ -178,3 +180,12 @@ def test_ranks_with_other_numbers_in_a_container_are_found_by_ours(reader: str, 
     assert [numbers_of(pid)[-1] for pid in pids] == [truth["pid"] for truth in numbered.wait_until_ready()]
     launcher = child_of(numbered.launcher.pid)
     assert as_user(lambda: [entry.pid for entry in read_proctable(launcher)]) == repr(pids)
+
+
+def test_jobs_whose_launchers_have_the_same_number_are_told_apart(numbered: Job, compiler: Compiler) -> None:
+    """Open MPI names a job by its host and its launcher's PID; an agent of root's is asked by that name."""
+    with job_of_user(compiler, DEBIAN, DEBIAN, with_numbers) as other:
+        for job in (numbered, other):
+            known = pids_known_to(child_of(job.launcher.pid))
+            assert known is not None
+            check(until_proved(None, job.launcher.pid), DEBIAN, [known[each["pid"]] for each in job.wait_until_ready()])

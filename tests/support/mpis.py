@@ -273,6 +273,8 @@ def mpis_inside() -> list[Mpi]:
         _inside("bullseye", "Open MPI", OB1, OMPI_MCA_osc_rdma_btls="vader"),  # 4.1.0 has no windows by itself
         _inside("bullseye", "MPICH", CH3),
         _inside("trixie", "Open MPI", OB1),
+        _inside("trixie", "MPICH", ONLY_UCX),
+        _inside("forky", "MPICH", ONLY_UCX),
         forky := _inside("forky", "Open MPI", OB1, CM),
         replace(
             forky,

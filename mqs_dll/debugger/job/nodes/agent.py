@@ -288,11 +288,20 @@ def _is_wanted(processes: Processes, job: FoundJob, wanted: Wanted) -> bool:
     pids = _pids(job)
     return (
         wanted.any
-        or not job.marks.isdisjoint(wanted.marks)
+        or (not job.marks.isdisjoint(wanted.marks) and not _is_another(processes, job, wanted))
         or not job.members.isdisjoint(wanted.pids)
         or (bool(wanted.program) and any(PurePath(rank.program).name == wanted.program for rank in job.ranks))
         or (bool(wanted.slurm) and any(slurm_job(processes.environment(pid)) == wanted.slurm for pid in pids))
     )
+
+
+def _is_another(processes: Processes, job: FoundJob, wanted: Wanted) -> bool:
+    """Return whether a job of the same marks isn't the one that is wanted: its launcher is here, but no wanted process.
+
+    Open MPI makes its marks of the host and the launcher's PID, which is 1 or the like in each container.
+    """
+    is_here = job.launcher is not None and processes.is_launcher(job.launcher)
+    return bool(wanted.pids) and is_here and job.members.isdisjoint(wanted.pids)
 
 
 def _part(job: FoundJob) -> NodePart:

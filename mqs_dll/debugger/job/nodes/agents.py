@@ -173,7 +173,7 @@ class Agents(Closes):
         while waiting:
             names = list(waiting.values())
             self._start(names)
-            pids = _by_node(rank for table in tables for rank in table)
+            pids = _by_node((rank for table in tables for rank in table), local.host if local else "")
             asked = {
                 name: {"do": "find", "wanted": wire.write(wanted._replace(pids=(*wanted.pids, *pids.get(short, ()))))}
                 for short, name in waiting.items()
@@ -475,9 +475,10 @@ def _gone(node: _Node, gone: Gone) -> Obstacle:
     return _unusable(f"the agent on {node.name} ended at once (exit code {gone.code}){f': {said}' if said else ''}")
 
 
-def _by_node(ranks: Iterable[FoundRank]) -> dict[str, list[int]]:
-    elsewhere = (rank for rank in ranks if rank.pid and rank.state is not None)  # of a table: on another machine
-    return grouped((hosts.short(rank.host), rank.pid) for rank in elsewhere)
+def _by_node(ranks: Iterable[FoundRank], here: str) -> dict[str, list[int]]:
+    """Return the PIDs that are known of ranks: of those here, and of those that a table says to be elsewhere."""
+    known = (rank for rank in ranks if rank.pid and (rank.state is not None or rank.host == here))
+    return grouped((hosts.short(rank.host), rank.pid) for rank in known)
 
 
 def _hosts_of(part: NodePart) -> Iterator[str]:
