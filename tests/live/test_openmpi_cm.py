@@ -29,7 +29,7 @@ from mqs_dll.library.mpi.openmpi.pml import Pml, select
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, Job, running
-from tests.support.mpis import LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, open_mpis
+from tests.support.mpis import CM_RXM, LIBFABRIC, OVER_LIBFABRIC, Mpi, Transport, mpis_inside, open_mpis
 from tests.support.truth.partly import compare_partly
 from tests.support.truth.queues import compare_operations
 from tests.support.truth.written import Truth
@@ -251,6 +251,15 @@ def test_tags_that_carry_the_source_are_read_too(
 def _differences(truth: Truth, shown: tuple[CommunicatorSnapshot, ...]) -> list[str]:
     with LiveProcess(truth.pid) as process:
         return compare_operations(truth, shown, process.fetch)
+
+
+@pytest.mark.parametrize("program", ["receives", "sends", "unexpected"])
+def test_rxm_of_libfabric_2_1_is_read_too(program: str, compiler: Compiler) -> None:
+    """Debian 13's: an entry of util_srx begins otherwise than in 2.3 and later."""
+    (debian_13,) = (each for each in mpis_inside() if each.name == "openmpi-trixie")
+    with running(compiler, debian_13, CM_RXM, program, 4) as job:
+        whole = _read(job)
+        assert [_differences(*each) for each in zip(whole.truths, whole.ranks, strict=True)] == [[]] * 4
 
 
 def test_tags_of_20_bits_keep_their_sign(mpi: Mpi, compiler: Compiler) -> None:
