@@ -23,6 +23,7 @@ from mqs_dll.contract import errors
 from mqs_dll.debugger.access import Rules, Shown
 from mqs_dll.debugger.proc import read_stat
 from tests.support.closed import SYS_PTRACE, become, enter_users, forbid_counting, forbid_ptrace, hide_processes
+from tests.support.containers import skip_where_python_is_roots_own
 from tests.support.targets import ROOT, wait_until
 
 SCHEMA = json.loads((Path(mqs_dll.report.__file__).parent / "machine-schema-1.json").read_text())
@@ -105,6 +106,7 @@ def test_a_filter_that_forbids_counting_costs_some_proofs() -> None:
 @pytest.mark.root
 def test_a_machine_on_which_nothing_can_be_had() -> None:
     """Exit code 3: a Python that may be run but not read protects its processes from their user."""
+    skip_where_python_is_roots_own()
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         python = Path(shutil.copy(Path(sys.executable).resolve(), name))
@@ -120,6 +122,7 @@ def test_a_machine_on_which_nothing_can_be_had() -> None:
 @pytest.mark.root
 def test_a_user_without_root_has_what_is_that_users_own() -> None:
     """Also in a container, and where /proc hides what is others'; what is closed then, is said."""
+    skip_where_python_is_roots_own()
     document = doctor(lambda: hide_processes("2"), become, code=0)
     assert (document["user"], seen(document)) == ("nobody", WHOLE)
     assert {"/proc", "other users' processes"} <= holding(document).keys()

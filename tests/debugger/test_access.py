@@ -36,6 +36,7 @@ from tests.support.closed import (
     lose,
     must,
 )
+from tests.support.containers import skip_where_python_is_roots_own
 from tests.support.jobs import Compiler
 from tests.support.jobs import running as running_job
 from tests.support.mpis import find_mpis
@@ -190,6 +191,7 @@ def test_a_process_outside_of_our_container(user: int, prepare: tuple[Callable[[
 @pytest.mark.root
 def test_root_of_a_container_cant_become_a_user_outside_of_it() -> None:
     """`mqs show` says that, and what to do, instead of trying to become the number that stands for all of them."""
+    skip_where_python_is_roots_own()
 
     def enter_container() -> None:
         become(user=1, group=1)
@@ -241,6 +243,7 @@ def test_a_filter_keeps_ptrace_from_us() -> None:
 @pytest.mark.root
 def test_another_debugger_whose_name_proc_hides() -> None:
     """The process that it holds is ours; the debugger is root's."""
+    skip_where_python_is_roots_own()
     with asleep() as pid, other_process(looking(pid, stop=True)) as debugger:
         assert debugger.report == "holding"
         with other_process(looking(pid, lambda: hide_processes("2"), become, stop=True)) as child:

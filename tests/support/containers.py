@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,14 @@ def skip_without_containers(user: int | None = NOBODY) -> None:
     )
     if tried.returncode != 0:
         raise SkipTest(f"containers can't be made here: {tried.stderr.decode().strip()}")
+
+
+def skip_where_python_is_roots_own() -> None:
+    """Skip the test where an ordinary user may not run this Python: it lies in a folder of root's."""
+    try:
+        subprocess.run([sys.executable, "-c", ""], user=NOBODY, group=NOBODY, extra_groups=[], check=True)
+    except (PermissionError, subprocess.CalledProcessError):
+        raise SkipTest(f"only root may run {sys.executable}") from None
 
 
 @contextmanager

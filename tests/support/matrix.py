@@ -59,16 +59,17 @@ rank come in the order of sending; if it isn't known, as in ch3, each of them sa
 
 WITHOUT_PROFILES = "without the profiles of its release"
 TAIL = """
-## Builds that no profile is of
+## Releases that no profile is of
 
-libmqs fits the layouts of an MPICH that it has no profile of, from a profile of the same release line
-([calibrate.md](calibrate.md#layouts-that-are-fitted)). For each MPICH the tests take away all profiles of its release,
+A release of Open MPI or MPICH is read by the profile of another one if that holds in the process. The layouts of an
+MPICH that none describes are fitted, from a profile of the same release line
+([calibrate.md](calibrate.md#layouts-that-are-fitted)). For each MPI the tests take away all profiles of its release,
 and compare what libmqs then shows.
 
 - right: as above, for every field.
 - communicators right: the queues can't be seen, since nothing shows where requests of a build with shared memory have
   the device's part. libmqs says so.
-- refused: libmqs shows nothing, and says why. There is no profile of another build of its release line.
+- refused: libmqs shows nothing, and says why.
 
 | MPI | without the profiles of its release |
 |---|---|
@@ -91,7 +92,7 @@ class Matrix:
         """Start an empty matrix for the MPIs that belong in it."""
         mpis = list(mpis)
         self._rows = [(mpi, transport) for mpi in mpis if mpi.in_matrix for transport in mpi.transports]
-        self._fitted = [(mpi, mpi.transports[0]) for mpi in mpis if mpi.in_matrix and mpi.product != "Open MPI"]
+        self._fitted = [(mpi, mpi.transports[0]) for mpi in mpis if mpi.in_matrix]
         self._seen: dict[tuple[str, str, str], set[str]] = {}
 
     @property
