@@ -249,9 +249,8 @@ def _by_library(
     family = _family_of(library)
     if family is None:
         raise CalibrationError(f"{library} is no library of {_titles()}")
-    if (
-        family is OpenMpiFamily and abi_of(library) is STANDARD_ABI
-    ):  # no handle of it is an address: the structs are the same
+    if family is OpenMpiFamily and abi_of(library) is STANDARD_ABI:
+        # no handle of it is an address, and the structs are the same
         library = _with_own_handles(library)
         check(library)
     if mpiexec:

@@ -38,9 +38,8 @@ def find_process(solver: MpichLayoutSolver) -> None:
     """Find MPIR_Process by the addresses of MPI_COMM_WORLD and MPI_COMM_SELF, which it has one behind the other."""
     places = [(dump, _pair(solver, dump), dict(dump.truth)) for dump in solver.all_dumps]
     solver.solve_members(PROCESS, places, MemberRow("rank", "the rank of the process", "rank"), among=NEARBY)
-    behind = (
-        solver.offset(PROCESS, "rank") + SIZES["i"],
-    )  # where every node has one process, their number is the same
+    # where every node has one process, their numbers are the same, too
+    behind = (solver.offset(PROCESS, "rank") + SIZES["i"],)
     solver.solve_members(PROCESS, places, MemberRow("size", "the number of processes", "ranks"), among=behind)
     evidence = f"the addresses of MPI_COMM_WORLD and MPI_COMM_SELF: {len(places)} places, {len(places)} values"
     solver.remember(PROCESS, "comm_world", Solved(0, evidence))

@@ -242,6 +242,12 @@ def shipped_of_fabric(fabric: str, release: str) -> Iterator[Layouts]:
         yield profile.layouts.named(" ".join(filter(None, ("layout", fabric, known, profile.build))))
 
 
+def is_of_line(layouts: Layouts, release: str) -> bool:
+    """Return whether layouts that of_fabric has yielded are of a release's line: its major and minor number."""
+    known = layouts.summary().split()[2]  # as named above
+    return _number(known) == _number(release)
+
+
 def _number(release: str) -> int:
     """Return a number that grows with major and minor release."""
     major, minor = release.split(".")[:2]

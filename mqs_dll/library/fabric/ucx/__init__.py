@@ -14,13 +14,14 @@ from mqs_dll.contract.errors import LayoutError
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.fitting import fitted
+from mqs_dll.library.fabric.ucx.matching import has_messages
 from mqs_dll.library.fabric.ucx.pool import confirm_operations
 from mqs_dll.library.fabric.ucx.version import version_of
 from mqs_dll.library.fabric.ucx.worker import HANDLE, UcxWorker
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.layouts.profiles import of_fabric
+from mqs_dll.library.layouts.profiles import is_of_line, of_fabric
 from mqs_dll.library.layouts.selection import Identity, LayoutSelection
-from mqs_dll.library.memory import WORD, Memory
+from mqs_dll.library.memory import Memory
 
 
 def find_worker(image: TargetImage, memory: Memory, address: int, user_bytes: int, mpi: str) -> UcxWorker:
@@ -62,12 +63,12 @@ def _believed(
         LayoutError: they don't fit.
         TargetReadError: what must be there can't be read.
     """
-    known = layouts.summary().split()[2].split(".")[:2]
+    is_certain = is_of_line(layouts, version) and not is_to_fit
     if is_to_fit:
         layouts = fitted(memory, address, layouts, ops)
     size, checks = _check(memory, address, layouts, ops, user_bytes)
     worker = UcxWorker(memory, address, Identity(f"UCX {version}", layouts, checks=checks), size, ops)
-    if is_to_fit or known != version.split(".")[:2]:
+    if not is_certain:
         confirm_operations(worker)
     return worker
 
@@ -91,11 +92,7 @@ def _check(memory: Memory, address: int, layouts: Layouts, ops: int, user_bytes:
         raise LayoutError(f"requests have {known} bytes there, and {size} here")
     if memory.text(address + worker.name, views.MAX_NAME) != f"{address:#x}".encode():
         raise LayoutError("the worker's name is not where it should be")
-    tm = address + worker.tm
-    matching = views.TagMatch.bind(layouts).at(memory, tm)
-    head = tm + matching.unexpected
-    first, last = matching.first, matching.last
-    if memory.pointer(first) != head or memory.pointer(last + WORD) != head:
+    if not has_messages(memory, views.TagMatch.bind(layouts).at(memory, address + worker.tm)):
         raise LayoutError("the worker has no list of messages where it should be")
     return size, (
         f"the worker's pool is that of UCX's requests, which have {size} bytes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mqs_dll.contract.errors import LayoutError, TargetReadError
 from mqs_dll.library.fabric.ucx import views
-from mqs_dll.library.fabric.ucx.matching import QUEUE, TABLE, TABLE_SLOTS, has_receives
+from mqs_dll.library.fabric.ucx.matching import QUEUE, TABLE, TABLE_SLOTS, has_messages, has_receives
 from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from mqs_dll.library.layouts.view import Reader
 from mqs_dll.library.memory import WORD, Memory
@@ -83,8 +83,7 @@ def _is_matching(memory: Memory, reader: Reader[views.TagMatch], address: int) -
         TargetReadError: what it would refer to can't be read.
     """
     matching = reader.at(memory, address)
-    head = address + matching.unexpected
-    if memory.pointer(matching.first) != head or memory.pointer(matching.last + WORD) != head:
+    if not has_messages(memory, matching):
         return False
     table = TABLE.unpack(memory.read(matching.hash, TABLE.size))
     places = (matching.hash + QUEUE.size * slot for slot in range(TABLE_SLOTS))

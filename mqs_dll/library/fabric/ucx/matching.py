@@ -16,7 +16,7 @@ from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadEr
 from mqs_dll.library.fabric import ALL_BITS, Arrived, Posted
 from mqs_dll.library.fabric.ucx import views
 from mqs_dll.library.fabric.ucx.worker import UcxWorker
-from mqs_dll.library.memory import WORD, bounded
+from mqs_dll.library.memory import WORD, Memory, bounded
 
 TABLE_SLOTS = 1024
 """Queues for receives without wildcards: halves of tags are taken modulo UCP_TAG_MATCH_HASH_SIZE (1021), and xored."""
@@ -182,6 +182,16 @@ def arrivals(
     except MqsError as error:
         return found, error
     return found, None
+
+
+def has_messages(memory: Memory, matching: views.TagMatch) -> bool:
+    """Tell whether what a worker matches has its list of messages: the ends refer to its head.
+
+    Raises:
+        TargetReadError: an end can't be read.
+    """
+    head = matching.address + matching.unexpected
+    return memory.pointer(matching.first) == head == memory.pointer(matching.last + WORD)
 
 
 def has_receives(word: int) -> bool:

@@ -5,8 +5,8 @@ Source: src/ucp/core/ucp_request.h, src/ucs/datastruct/mpool.c, src/ucp/proto/pr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -192,6 +192,7 @@ class UcxRequests:
         """Yield what is a send of the MPI's among requests; UCX makes others for itself.
 
         Raises:
+            BrokenStructureError: the layout contradicts what one is for.
             TargetReadError: one, or where it goes, can't be read.
         """
         for address in addresses:
@@ -230,20 +231,6 @@ class UcxRequests:
             is_announced=tag is None or request.id == request.address,
             freed=bool(request.flags & RELEASED),
         )
-
-    def confirm_operation(self, address: int) -> None:
-        """Do nothing where a request is no send of the new protocols.
-
-        Raises:
-            LayoutError: it is one, and its layout contradicts its protocol.
-            TargetReadError: it can't be read.
-        """
-        request = self._send.at(self._memory, address)
-        if request.flags & NEW_SEND and self._memory.pointer(request.ep) == self._worker.address:
-            try:
-                self._operation(self._new.at(self._memory, address).proto_config)
-            except BrokenStructureError as error:
-                raise LayoutError(str(error)) from error
 
     def _operation(self, address: int) -> tuple[str, int]:
         """Return what the name of a protocol begins with, and the number of the operation that it was chosen for.
@@ -303,6 +290,13 @@ def confirm_operations(worker: UcxWorker) -> None:
         LayoutError: they don't, so the layout is of another release.
     """
     requests = UcxRequests(worker)
-    with suppress(TargetReadError, BrokenStructureError):  # UCX may be at work on its pool
-        for address in requests.in_use():
-            requests.confirm_operation(address)
+    try:
+        used = requests.in_use()
+    except (BrokenStructureError, TargetReadError):  # UCX is at work on its pool
+        return
+    try:
+        deque(requests.sends(used), maxlen=0)
+    except TargetReadError:
+        return
+    except BrokenStructureError as error:
+        raise LayoutError(str(error)) from error
