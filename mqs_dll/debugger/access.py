@@ -50,10 +50,12 @@ _FILTER = 2
 _UNMAPPED = 65534
 """What a user is shown as that our namespace has no number for (/proc/sys/kernel/overflowuid)."""
 
+_NOBODY_MAY_ATTACH = 3
+"""Yama's ptrace_scope that not even root's capabilities help against."""
 _YAMA = {
     1: (AncestorsAloneError, "Yama lets only its ancestors attach (/proc/sys/kernel/yama/ptrace_scope is 1)"),
     2: (RootAloneError, "Yama lets only root attach (/proc/sys/kernel/yama/ptrace_scope is 2)"),
-    3: (NobodyMayAttachError, "Yama lets nobody attach (/proc/sys/kernel/yama/ptrace_scope is 3)"),
+    _NOBODY_MAY_ATTACH: (NobodyMayAttachError, "Yama lets nobody attach (/proc/sys/kernel/yama/ptrace_scope is 3)"),
 }
 
 
@@ -82,6 +84,11 @@ class Shown(NamedTuple):
         """Whether it has CAP_SYS_PTRACE."""
         return bool(self.effective & _SYS_PTRACE)
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether AppArmor enforces a profile on it."""
+        return self.label.endswith(" (enforce)")
+
 
 class Rules(NamedTuple):
     """What holds for all processes of this machine."""
@@ -89,6 +96,10 @@ class Rules(NamedTuple):
     yama: int | None = None
     """The ptrace_scope, None where there is no Yama."""
     selinux_enforces: bool = False
+
+    def yama_keeps_out(self, us: Shown) -> bool:
+        """Return whether Yama is in the way of one like us who is no ancestor of a process."""
+        return self.yama == _NOBODY_MAY_ATTACH or (self.yama in _YAMA and not us.may_trace_all)
 
 
 def shown(pid: int | Literal["self"]) -> Shown:
@@ -208,12 +219,12 @@ def _by_protection(process: Shown, ours: Shown, rules: Rules) -> tuple[type[NotP
 
 def _by_module(process: Shown, ours: Shown, rules: Rules) -> tuple[type[NotPermittedError], str] | None:
     """Look for a security module, Yama first: it alone says what it forbids."""
-    if rules.yama in _YAMA and (rules.yama == 3 or not ours.may_trace_all):
+    if rules.yama is not None and rules.yama_keeps_out(ours):
         return _YAMA[rules.yama]
     labels = f"the process is {process.label or 'without a label'}, we are {ours.label or 'without one'}"
     if rules.selinux_enforces or ours.label.count(":") >= 3:
         return SelinuxError, f"SELinux's policy is the likely cause: {labels}"
-    if any(label.endswith(" (enforce)") for label in (process.label, ours.label)):
+    if process.is_confined or ours.is_confined:
         return ApparmorError, f"AppArmor is the likely cause: {labels}"
     return None
 

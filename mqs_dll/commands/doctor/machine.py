@@ -174,7 +174,7 @@ def circumstances(ours: Shown, rules: Rules, hiding: str, paranoia: int | None) 
     yield _other_users(ours)
     if rules.yama in _YAMA:
         whom, kind = _YAMA[rules.yama]
-        yield _of("Yama", rules.yama == 3 or not ours.may_trace_all, f"ptrace_scope is {rules.yama}: {whom}", kind)
+        yield _of("Yama", rules.yama_keeps_out(ours), f"ptrace_scope is {rules.yama}: {whom}", kind)
     else:
         words = "there is none" if rules.yama is None else f"ptrace_scope is {rules.yama}: not in the way"
         yield Circumstance("Yama", False, words, "")
@@ -204,7 +204,7 @@ def _module(ours: Shown, rules: Rules) -> Circumstance:
     name, label = "SELinux, AppArmor", ours.label or "no label"
     if rules.selinux_enforces:
         return Circumstance(name, True, f"SELinux enforces a policy; we are {label}", SelinuxError.help)
-    if ours.label.endswith(" (enforce)"):
+    if ours.is_confined:
         return Circumstance(name, True, f"AppArmor confines us: {label}", ApparmorError.help)
     return Circumstance(name, False, "neither is seen to confine us", "")
 
