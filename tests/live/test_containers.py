@@ -18,7 +18,8 @@ import pytest
 from mqs_dll.debugger.inside import pids_known_to
 from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.proc import numbers_of
-from tests.support.containers import NOBODY, as_user, child_of, command, open_folder, skip_without_containers
+from tests.support.closed import NOBODY
+from tests.support.containers import as_user, child_of, command, open_folder, skip_without_containers
 from tests.support.gallery import read_page
 from tests.support.jobs import Compiler, Job, launch
 from tests.support.mpis import Mpi, find_mpis, skip_without

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 NOBODY = 65534
+"""An ordinary user and its group."""
 SYS_PTRACE = 1 << 19
 NEW_NAMESPACE, NEW_USERS = 0x00020000, 0x10000000
 PRIVATE = 1 << 18 | 1 << 14

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from unittest import SkipTest
 
+from tests.support import targets
+from tests.support.closed import NOBODY, become
 from tests.support.targets import DEADLINE, wait_until
-
-NOBODY = 65534
-"""An ordinary user and its group."""
 
 _MAX_REPORT = 1 << 20
 
@@ -65,29 +64,11 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@contextmanager
 def running(
     arguments: list[str], user: int | None = NOBODY, environment: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """Start a command as a user, wait until something in it says "ready", and kill it at the end."""
-    process = subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(environment or {})},
-        cwd="/",
-        user=user,
-        group=user,
-        extra_groups=None if user is None else [],
-    )
-    with process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline().startswith("ready")
-            yield process
-        finally:
-            process.kill()
+    return targets.running(*arguments, user=user, environment=environment, folder="/")
 
 
 def child_of(pid: int) -> int:
@@ -104,9 +85,7 @@ def as_user(look: Callable[[], object], user: int = NOBODY) -> str:
     if pid == 0:
         signal.alarm(int(DEADLINE))
         try:
-            os.setgroups([])
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
+            become(user, user)
             said = repr(look())
         except BaseException as error:
             said = f"{type(error).__name__}: {error}"

@@ -74,15 +74,31 @@ def compile_vendor(output: Path, *options: str) -> Path:
 
 @contextmanager
 def running(
-    program: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    program: Path | str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    user: int | None = None,
+    folder: str | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a program, wait until it says that it is ready, and kill it at the end."""
+    """Start a program, wait until it says that it is ready, and kill it at the end.
+
+    Args:
+        program: its path, or its name for PATH.
+        arguments: of it.
+        environment: what it has beside ours.
+        user: who runs it, with the group of that number and no other; None for us.
+        folder: where it starts, None for here.
+    """
     process = subprocess.Popen(
         [str(program), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environment or {})},
+        cwd=folder,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
     )
     with process:
         assert process.stdout is not None
