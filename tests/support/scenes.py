@@ -112,7 +112,7 @@ WHOLE = (
 CORE = (COMMUNICATORS, RECEIVES, SENDS, UNEXPECTED, BLOCKED[0], BUFFERING)
 """What is run over each other release of a fabric, and over each other provider of libfabric, beside a random state."""
 
-IN_OTHER_RELEASES = (*SEEN_IN_ALL_WAYS, BUFFERING)
+IN_OTHER_RELEASES = (*SEEN_IN_ALL_WAYS, BUFFERING, COLLECTIVES[1])
 """The same of other releases of Debian."""
 
 SAME_FABRIC = ("mpich-4.0.3-pypi", "mpich-4.1.3-pypi", "mpich-4.2.3-pypi")

@@ -33,6 +33,15 @@ def persistent(*calls: str) -> str:
     return phrases.made_by(*calls, how=How.PERSISTENT)
 
 
+def done_receive(tag: int, *, has_message: bool) -> str:
+    """Name the call of a receive that is done, and of which no context id tells whether it is a collective's.
+
+    Where an algorithm receives from several ranks at once, those that are done wait in their requests for the others.
+    """
+    how = How.OR_COLLECTIVE if has_message and tags.is_collectives(tag) else How.NONBLOCKING
+    return phrases.received_by("MPI_Irecv", how=how, has_message=has_message)
+
+
 def collective_text(context_id: int, tag: int) -> str | None:
     """Return what a message of a collective operation stands for; None for one of the program's own."""
     return tags.label(tag) if contexts.is_collective(context_id) else None

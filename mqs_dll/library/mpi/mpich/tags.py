@@ -38,6 +38,11 @@ _LOWEST_BIT = 28
 """The bit that marks the agreement of a group on a context id is 28 where two bits tell of errors, else 30."""
 
 
+def is_collectives(tag: int) -> bool:
+    """Return whether messages of collective operations have a tag: one that has lost its context id may be of one."""
+    return tag in _BLOCKING or tag >= _FAULT_TOLERANCE.start
+
+
 def label(tag: int) -> str:
     """Return what the tag of a collective operation's message stands for, within 63 characters.
 

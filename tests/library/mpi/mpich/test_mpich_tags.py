@@ -29,6 +29,12 @@ def test_an_internal_tag_names_its_collective(tag: int, text: str) -> None:
     assert len(text) <= 63
 
 
+def test_a_tag_tells_which_messages_are_no_collective_s() -> None:
+    """Those of mpir_tags.h that no code uses, and 0, are the program's own."""
+    assert [tag for tag in range(289) if not tags.is_collectives(tag)] == [0, 12, 13, 15, 16, 18, 19, 21, 22, 23]
+    assert tags.is_collectives(1 << 30)
+
+
 def test_traffic_of_collectives_is_known_by_the_context_id() -> None:
     """The lowest bit marks collectives; the rest is the communicator, also where the highest bit of 16 is set."""
     assert contexts.is_collective(0x8011)

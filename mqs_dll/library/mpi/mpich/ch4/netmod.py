@@ -204,7 +204,7 @@ class Netmod(ABC):
                 made.buffer if made else 0,
                 operations.persistent("MPI_Recv_init")
                 if made
-                else phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=not request.cancelled),
+                else operations.done_receive(request.status_tag, has_message=not request.cancelled),
                 self._buffer_text(_arguments(made), UNKNOWN, 0),
                 started.text(request),
                 phrases.CANCELLED() if request.cancelled else None,

@@ -116,7 +116,7 @@ class Receives:
             return operations.persistent("MPI_Recv_init")
         has_message = not message.waits
         if not _keeps_context(message, entry):
-            return phrases.received_by("MPI_Irecv", how=How.OR_COLLECTIVE, has_message=has_message)
+            return operations.done_receive(message.tag, has_message=has_message)
         if message.complete or message.freed:
             return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
         return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
