@@ -1,8 +1,8 @@
-"""Makes trees of other releases of Debian with their MPIs, for the tests that read jobs inside from outside.
+"""Makes trees of other releases of Debian with their MPIs, for the tests of jobs inside.
 
 ``python tests/make_releases.py``, as root, makes them in ~/.cache/libmqs/debian, or in the directory that
-MQS_RELEASES_DIR names. What is there already is kept; all together take some three minutes and 3 GB. One that can't be
-made is named, and the tests skip what needs it.
+MQS_RELEASES_DIR names. What is there already is kept, unless the tests take a package that it lacks; all together take
+some three minutes and 3 GB. One that can't be made is named, and the tests skip what needs it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ def provide(release: str) -> str:
         return f"{RELEASES[release]}: {root_of(release)}"
     if os.geteuid() != 0 or not shutil.which("mmdebstrap") or not mirrors():
         return f"{RELEASES[release]}: can't be made without root, mmdebstrap and a source of Debian's packages"
+    tree = DIRECTORY / release
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    if any(line.split()[4].startswith(f"{tree.resolve()}/") for line in mounts):
+        return f"{RELEASES[release]}: can't be made anew while something is mounted below {tree}"
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     unfinished = DIRECTORY / f"{release}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -42,8 +46,9 @@ def provide(release: str) -> str:
     made = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if made.returncode != 0:
         return f"{RELEASES[release]}: can't be made: {' '.join(made.stderr.split())[-500:]}"
-    unfinished.rename(DIRECTORY / release)
-    return f"{RELEASES[release]}: {DIRECTORY / release}"
+    shutil.rmtree(tree, ignore_errors=True)  # one that lacks a package
+    unfinished.rename(tree)
+    return f"{RELEASES[release]}: {tree}"
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,19 @@ def test_an_mpi_whose_tree_is_missing_says_how_to_make_it(monkeypatch: pytest.Mo
     assert {each.missing for each in mpis_inside()} == {
         f"{each.name} is not on this machine: as root, python tests/make_releases.py" for each in mpis_inside()
     }
+
+
+def test_a_tree_that_lacks_a_package_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is from when the tests took fewer, and make_releases.py makes it anew."""
+    monkeypatch.setattr(releases, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    known = tmp_path / "trixie/var/lib/dpkg/info"
+    known.mkdir(parents=True)
+    for package in (*releases.PACKAGES[1:], f"{releases.PACKAGES[0]}-extra"):
+        (known / f"{package}:amd64.list").touch()
+    assert releases.root_of("trixie") is None
+    (known / f"{releases.PACKAGES[0]}.list").touch()
+    assert releases.root_of("trixie") == tmp_path / "trixie"
 
 
 # ---------------------------------------------------------------- jobs

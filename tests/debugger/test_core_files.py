@@ -45,7 +45,9 @@ from tests.support.cores import (
 )
 from tests.support.jobs import Compiler, Job, processes_with_tag
 from tests.support.jobs import running as running_job
+from tests.support.matrix import Matrix, Place
 from tests.support.mpis import CH3, OB1, SHM, Transport, find_mpis
+from tests.support.places import HANG, compared, until_proved
 from tests.support.targets import compile_target, running
 
 PAGE = 4096
@@ -183,6 +185,23 @@ def test_two_cores_of_one_rank_are_refused(cores: Cores) -> None:
     """Two core files of the same rank can't both be of this job: it isn't known which one is."""
     with pytest.raises(MixedRanksError, match=r"gcore\.0 and .*kernel\.0 are both of rank 0"):
         read_cores([str(cores.of(0, "gcore")), str(cores.of(0, "kernel"))], opener(), stacks=False)
+
+
+def test_the_core_files_of_a_hang_tell_what_its_ranks_told(
+    compiler: Compiler, tmp_path: Path, capsys: pytest.CaptureFixture[str], matrix: Matrix
+) -> None:
+    """The same sentences, calls, lines and queues: proved of the ranks, suspected of core files, which don't move."""
+
+    def report(*arguments: str) -> str:
+        main(["job", "--json", *arguments])
+        return capsys.readouterr().out
+
+    mpi = next(mpi for mpi in find_mpis() if mpi.name == "openmpi-debian")
+    with running_job(compiler, mpi, OB1, HANG.program, HANG.ranks) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        matrix.record_place(Place.HERE, compared(until_proved(lambda: report(str(job.launcher.pid))), mpi))
+        cores = [str(gcore(pid, tmp_path / f"core.{rank}")) for rank, pid in enumerate(pids)]
+    matrix.record_place(Place.CORES, compared(json.loads(report("--core", *cores)), mpi, "suspected"))
 
 
 # ---------------------------------------------------------------- small programs

@@ -12,12 +12,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,9 +35,11 @@ from mqs_dll.debugger.rights import distrusted
 from mqs_dll.debugger.stopping import holder, messages
 from mqs_dll.debugger.stopping.stop import stopped
 from tests.support.cores import gcore
-from tests.support.gallery import CORE, Scene, read_page
+from tests.support.gallery import CORE, Scene
 from tests.support.jobs import Compiler, Job, running
+from tests.support.matrix import Matrix, Place
 from tests.support.mpis import find_mpis
+from tests.support.places import HANG, check_findings, compared, until_proved
 from tests.support.targets import wait_until
 
 pytestmark = pytest.mark.root
@@ -83,31 +83,25 @@ def mqs(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
     )
 
 
-def until_proved(job: Job) -> dict[str, Any]:
-    """Look until something is proved; return the last report."""
-    end = time.monotonic() + 60
-    while True:
-        said = mqs("job", job.launcher.pid, "--json")
-        assert said.stdout, said.stderr
-        document: dict[str, Any] = json.loads(said.stdout)
-        if document["outcome"] == "proved" or time.monotonic() > end:
-            return document
+def report(job: Job) -> str:
+    """Return what ``mqs job --json`` has said of a job as root."""
+    said = mqs("job", job.launcher.pid, "--json")
+    assert said.stdout, said.stderr
+    return said.stdout
 
 
 @pytest.mark.parametrize("scene", CORE, ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_the_gallerys_core_gets_the_same_verdicts(name: str, scene: Scene, compiler: Compiler) -> None:
+def test_the_gallerys_core_gets_the_same_verdicts(name: str, scene: Scene, compiler: Compiler, matrix: Matrix) -> None:
     """Root sees of a job what its own user would see: each rank, the same causes, lines of the sources in the text."""
     mpi = MPIS[name]
     with running(compiler, mpi, mpi.transports[0], scene.program, scene.ranks, user=NOBODY.user) as job:
         truths = job.wait_until_ready()
-        document = until_proved(job)
-    told = {each["sentence"]: each["cause"] for each in document["findings"] if each["certainty"] != "noted"}
-    assert told in [
-        {sentence: cause.value for sentence, cause in each.findings.items()}
-        for each in read_page()[str(scene)].expected_on(mpi)
-    ]
+        document = until_proved(lambda: report(job))
+    check_findings(document, scene, mpi)
     assert [each["pid"] for each in document["processes"]] == [truth["pid"] for truth in truths]
+    if scene == HANG:
+        matrix.record_place(Place.OTHER_USER, compared(document, mpi))
 
 
 def test_one_rank_of_another_user_is_shown_and_diagnosed(job: Job) -> None:

@@ -16,7 +16,9 @@ from mqs_dll.verdict.results import Outcome
 from tests.support.cores import gcore
 from tests.support.gdb import gdb, gdbserver
 from tests.support.jobs import Compiler, running
+from tests.support.matrix import Matrix, Place
 from tests.support.mpis import OB1, find_mpis
+from tests.support.places import HANG, compared
 from tests.support.scenes import RECEIVES, UNEXPECTED, Scene, places, scenes
 
 PLACES = [
@@ -25,6 +27,8 @@ PLACES = [
     if (place[0].name, place[1].name, place[2])
     in {("openmpi-debian", "ob1", RECEIVES), ("mpich-4.3.2-pypi", "ch4 shm", UNEXPECTED)}
 ]
+
+MPI = next(each for each in find_mpis() if each.name == "openmpi-debian")
 
 
 def shown(pid: int, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -60,12 +64,13 @@ def test_each_way_of_gdb_shows_what_mqs_shows(scene: Scene, tmp_path: Path, caps
 @pytest.fixture(scope="module")
 def hang(compiler: Compiler) -> Iterator[list[int]]:
     """Give the ranks of a job, of which rank 1 waits for a tag that nobody sends."""
-    mpi = next(each for each in find_mpis() if each.name == "openmpi-debian")
-    with running(compiler, mpi, OB1, "hangs/tag_mismatch", 3) as job:
+    with running(compiler, MPI, OB1, HANG.program, HANG.ranks) as job:
         yield [each["pid"] for each in job.wait_until_ready()]
 
 
-def test_a_job_is_its_inferiors(hang: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_is_its_inferiors(
+    hang: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str], matrix: Matrix
+) -> None:
     """``mqs job`` in gdb judges by one sample of all inferiors and gdb's frames; a shell can load what it saves."""
     more = enumerate(hang[1:], start=2)
     attached = [each for number, pid in more for each in ("add-inferior", f"inferior {number}", f"attach {pid}")]
@@ -78,6 +83,8 @@ def test_a_job_is_its_inferiors(hang: list[int], tmp_path: Path, capsys: pytest.
     assert re.search(r"^\* 2 ", printed, re.MULTILINE)  # the inferior that was selected still is
     assert main(["job", "--load", str(file)]) == Outcome.SUSPECTED
     assert "gdb holds the ranks" in capsys.readouterr().out
+    document, _ = json.JSONDecoder().raw_decode(printed, printed.index('{\n  "schema"'))
+    matrix.record_place(Place.GDB, compared(document, MPI, "suspected"))
 
 
 def test_a_rank_without_an_inferior_is_not_read(hang: list[int]) -> None:

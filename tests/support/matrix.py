@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,9 +76,45 @@ and compare what libmqs then shows.
 |---|---|
 """
 
+PLACES = """
+## Places
+
+In each of these places the tests start [tag_mismatch.c](gallery.md#tag_mismatchc) on an Open MPI or an MPICH, in a
+whole Debian on both, and compare what `mqs job` reports.
+
+- queues are right: the receive of rank 1 and the message that came to it, with their sender, tag and length.
+- stacks are right: the MPI call that each rank is in, and the program's line there.
+- verdict: the gallery's sentences, proved; or suspected, where ranks are seen once, maybe at different moments.
+
+Containers are an ordinary user's, of namespaces as Apptainer and rootless Podman make them. The program lies inside
+alone. How `mqs` gets into one is in [install.md](install.md#in-a-container).
+
+| job | `mqs` | queues | stacks | verdict |
+|---|---|---|---|---|
+"""
+PLACE_COLUMNS = ("queues", "stacks", "verdict")
+
+
+class Place(enum.Enum):
+    """Where a job runs, and where ``mqs`` does."""
+
+    HERE = "on this machine", "as the same user"
+    OTHER_USER = "of another user", "as root"
+    CONTAINER = "in a container", "outside, as its user"
+    CONTAINER_BY_ROOT = "in a container", "outside, as root"
+    CONTAINER_INSIDE = "in a container", "inside"
+    CONTAINERS = "each rank in a container of its own", "outside, as their user or root"
+    NUMBERED = "in a container with PIDs of its own", "outside, as its user or root"
+    NUMBERED_INSIDE = "in a container with PIDs of its own", "inside"
+    RELEASE = "in a whole Debian 11, 13 or testing", "outside, as root"
+    RELEASE_INSIDE = "in a whole Debian 13 or testing", "inside, by the wheel and that release's Python"
+    NODES = "on three nodes", "on one of them"
+    GDB = "on this machine", "in gdb"
+    CORES = "core files of all ranks", "where they lie"
+
 
 class Cell(NamedTuple):
-    """What one comparison found."""
+    """What one comparison found; of a place, ``mpi`` is empty."""
 
     mpi: str
     transport: str
@@ -104,6 +141,10 @@ class Matrix:
         """Say what a comparison found."""
         self.add([Cell(mpi.name, transport.name, column, value)])
 
+    def record_place(self, place: Place, found: Mapping[str, str]) -> None:
+        """Say what comparisons in a place found, by column."""
+        self.add(Cell("", place.name, column, found[column]) for column in PLACE_COLUMNS)
+
     def add(self, seen: Iterable[Cell]) -> None:
         """Say what comparisons found, here or in another process."""
         for each in seen:
@@ -113,11 +154,9 @@ class Matrix:
         """Return what this session did not cover."""
         wanted = [(*row, column) for row in self._rows for column in COLUMNS]
         wanted += [(*row, WITHOUT_PROFILES) for row in self._fitted]
-        return [
-            f"{mpi.name} {transport.name} {column}"
-            for mpi, transport, column in wanted
-            if (mpi.name, transport.name, column) not in self._seen
-        ]
+        cells = [(mpi.name, transport.name, column) for mpi, transport, column in wanted]
+        cells += [("", place.name, column) for place in Place for column in PLACE_COLUMNS]
+        return [" ".join(cell).lstrip() for cell in cells if cell not in self._seen]
 
     def not_in(self, page: str) -> str:
         """Return the machine or the MPI of this session that another session's page does not speak of, or ""."""
@@ -126,16 +165,20 @@ class Matrix:
 
     def text(self) -> str:
         """Return the page."""
-        rows = [line([mpi.title, transport.name, *self._cells(mpi, transport)]) for mpi, transport in self._rows]
+        rows = [
+            line([mpi.title, transport.name, *self._cells(mpi.name, transport.name, COLUMNS)])
+            for mpi, transport in self._rows
+        ]
         fitted = [
             line([mpi.title, *self._seen[mpi.name, transport.name, WITHOUT_PROFILES]])
             for mpi, transport in self._fitted
         ]
-        head = HEAD.format(machine=platform.machine())
-        return "".join([head, *(f"{row}\n" for row in rows), TAIL, *(f"{row}\n" for row in fitted)])
+        places = [line([*place.value, *self._cells("", place.name, PLACE_COLUMNS)]) for place in Place]
+        tables = (HEAD.format(machine=platform.machine()), rows), (TAIL, fitted), (PLACES, places)
+        return "".join(text for head, lines in tables for text in (head, *(f"{each}\n" for each in lines)))
 
-    def _cells(self, mpi: Mpi, transport: Transport) -> list[str]:
-        return [", ".join(sorted(weakest(self._seen[mpi.name, transport.name, column]))) for column in COLUMNS]
+    def _cells(self, mpi: str, where: str, columns: Sequence[str]) -> list[str]:
+        return [", ".join(sorted(weakest(self._seen[mpi, where, column]))) for column in columns]
 
 
 def weakest(values: set[str]) -> set[str]:

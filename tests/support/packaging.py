@@ -29,6 +29,7 @@ NEEDED_TO_BUILD = (
     "mqs_dll",
     "MANIFEST.in",
 )
+PIP = (sys.executable, "-Im", "pip", "--disable-pip-version-check")
 SECONDS = 300
 """After which a command that builds, downloads or installs counts as hung."""
 SET_UP = {"passwd": "root:x:0:0:root:/root:/bin/sh\n", "group": "root:x:0:\n", "hosts": "127.0.0.1 localhost\n"}
@@ -74,6 +75,11 @@ def wheel_of_tools(folder: Path, *machine: str) -> Path:
     shutil.copytree(ROOT / "tools", sources / "tools")
     (sources / ".venv").symlink_to(sys.prefix)
     return Path(done_well([str(sources / "tools/wheel"), str(folder), *machine]).strip())
+
+
+def python_of(root: Path) -> str:
+    """Return the version of the Python in the tree of a Debian, as "3.11"."""
+    return (root / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
 def skip_without(*programs: str) -> None:

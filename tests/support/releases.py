@@ -10,7 +10,7 @@ from pathlib import Path
 
 DIRECTORY = Path(os.environ.get("MQS_RELEASES_DIR", Path.home() / ".cache/libmqs/debian"))
 HOW_TO_MAKE_RELEASES = "as root, python tests/make_releases.py"
-PACKAGES = ("openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "openssh-client", "gcc", "libc6-dev")
+PACKAGES = ("openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "openssh-client", "gcc", "libc6-dev", "python3")
 RELEASES = {"bullseye": "Debian 11", "trixie": "Debian 13", "forky": "Debian testing"}
 """Their code names, and what docs/support-matrix.md calls them."""
 
@@ -18,9 +18,13 @@ _ENTER = Path(__file__).with_name("inside.sh")
 
 
 def root_of(release: str) -> Path | None:
-    """Return the tree of a release; None where it isn't made, or we may not run anything in it."""
+    """Return the tree of a release; None where it isn't made, lacks a package, or we may not run anything in it."""
     root = DIRECTORY / release
-    return root if root.is_dir() and os.geteuid() == 0 else None
+    if os.geteuid() != 0 or not (known := root / "var/lib/dpkg/info").is_dir():
+        return None
+    # "NAME.list", or "NAME:ARCHITECTURE.list"; a tree may be from when the tests took fewer packages
+    installed = {each.name.removesuffix(".list").partition(":")[0] for each in known.glob("*.list")}
+    return root if installed.issuperset(PACKAGES) else None
 
 
 def way_inside(release: str) -> tuple[str, ...]:
