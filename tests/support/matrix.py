@@ -37,6 +37,9 @@ another, the most important ones.
 
 Ranks that MPI_Comm_spawn started reach each other over a network in MPICH's ch4, whatever the job's own transport.
 
+libfabric's provider cxi has no row: it takes a NIC of HPE Slingshot, and was never tried on one
+([transports.md](transports.md#libfabrics-cxi-hpe-slingshot)).
+
 These fields are not kept where a row is *in part*:
 
 - Receives on MPICH: one that has its message no longer has the source and the tag that it asked for. One that is done

@@ -7,12 +7,13 @@ Which provider an endpoint is of is believed once all that it shows of itself fi
 - ``lists``: its containers; ``buffers``: its pools.
 - ``srx``: the shared receives that several providers match by.
 - ``tcp``: that provider, and the members that are read of its structs, as in the next ones.
-- ``shm``: that one; ``sm2``: that one; ``rxm``: that one; ``sockets``: that one.
+- ``shm``: that one; ``sm2``: that one; ``rxm``: that one; ``cxi``: that one; ``sockets``: that one.
 """
 
 from __future__ import annotations
 
 from mqs_dll.contract.errors import LayoutError, MqsError, TooMuchError
+from mqs_dll.library.fabric.ofi.cxi import Cxi
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
@@ -24,7 +25,7 @@ from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric
 from mqs_dll.library.layouts.selection import Identity, LayoutSelection
 
-PROVIDERS = (Tcp, Shm, Sm2, Rxm, OldRxm)
+PROVIDERS = (Tcp, Shm, Sm2, Rxm, OldRxm, Cxi)
 """Of endpoints that send and receive themselves."""
 
 
@@ -51,7 +52,7 @@ def find_endpoint(
         if found is not None:
             if provider.endswith(found.provider):  # "tcp;ofi_rxm" tells more than "ofi_rxm"
                 found.provider = provider
-            title = f"{found.provider} of {library.name}"
+            title = ", ".join(filter(None, (f"{found.provider} of {library.name}", found.caveat)))
             found.fabric = Identity(title, layouts, checks=found.checks, refusals=tuple(selection.refusals))
             return found
     raise LayoutError(f"no known layout of {library.name} fits {provider or 'its provider'}")

@@ -48,6 +48,12 @@ class Endpoint(ABC):
     checks: ClassVar[tuple[str, ...]]
     """Sentences: what held before the layouts were believed."""
 
+    caveat: ClassVar[str] = ""
+    """What reports say beside that."""
+
+    tag_bits: ClassVar[int] = 64
+    """Of a tag, those that the provider leaves to the MPI."""
+
     fabric: Identity
     """The same for reports; find_endpoint fills it."""
 

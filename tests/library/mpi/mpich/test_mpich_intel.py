@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.contract.abi import Operation, Queue, Status
-from mqs_dll.contract.errors import BrokenStructureError, NoInformation
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError, NoInformation
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.library.fabric.ofi.cxi import Cxi
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.mpich import views
 from mqs_dll.library.mpi.mpich.adapter import select
 from mqs_dll.library.mpi.mpich.environment import shares_memory
 from mqs_dll.library.mpi.mpich.intel import Intel
+from mqs_dll.library.mpi.mpich.intel.ofi import IntelOfi
 from mqs_dll.library.mpi.mpich.requests import RequestKind
 from tests.support.jobs import Compiler, running
 from tests.support.memory_image import MemoryImage, NoSymbols
@@ -168,6 +170,12 @@ def test_the_environment_shows_whether_memory_is_shared(variables: dict[str, str
     """By itself Intel MPI shares it; where nothing can be read, not for sure."""
     process = StartedWith(variables)
     assert shares_memory(process.image, Memory(process)) is shares
+
+
+def test_over_a_network_with_fewer_bits_for_tags_it_is_refused(process: Process) -> None:
+    """libmqs knows the 64 bits of Intel MPI's tags, and cxi has 48: nothing tells what it leaves out."""
+    with pytest.raises(LayoutError, match="Intel MPI's tags over cxi"):
+        IntelOfi(process.parts("ch4:ofi"), Cxi.__new__(Cxi))
 
 
 def text(operation: Operation) -> str:

@@ -10,6 +10,7 @@ from mqs_dll.library.fabric import Posted
 from mqs_dll.library.mpi.mpich.ch4.tag_codecs import (
     BESIDE,
     INSIDE,
+    NARROW,
     OFI_RELEASES,
     OLD_INSIDE,
     OLD_UCX,
@@ -155,6 +156,32 @@ def test_a_release_has_its_own_forms_first() -> None:
         forms = OfiTagForms.of(f"{release}.1")
         assert tuple(forms.every[: len(own)]) == own
         assert set(forms.every) == {EARLY, LATE, OLD_RXM, RXM}
+
+
+@pytest.mark.parametrize("release", ["4.1.3", "4.3.2", "9.9.9"])
+@pytest.mark.parametrize(
+    ("posted", "form"),
+    [
+        ([receive(0xC0000000000)], OfiTagForm(NARROW, 4)),
+        ([receive(0x180000000000)], OfiTagForm(NARROW, 8)),
+        ([receive(0x1800000FFFFF)], OfiTagForm(NARROW, 8)),
+        ([receive(0xC0000000000000)], None),
+        ([], None),
+    ],
+)
+def test_in_48_bits_only_a_receive_tells_what_a_tag_is_made_of(
+    release: str, posted: Sequence[Posted], form: OfiTagForm | None
+) -> None:
+    """A release doesn't: who makes such a network has an MPICH of its own."""
+    assert OfiTagForms.of(release, tag_bits=48).choose([(posted, [1])]) == form
+
+
+def test_in_48_bits_an_answer_leaves_the_rest_to_the_release() -> None:
+    """To a synchronous send: it has the bit of answers alone, above a communicator and a tag."""
+    answer = receive(0, 1 << 40 | FIELD << 20 | 23)
+    chosen = [OfiTagForms.of(release, tag_bits=48).choose([([answer], [])]) for release in ("4.1.3", "5.0.2", "9.9.9")]
+    assert chosen == [OfiTagForm(NARROW, 4), OfiTagForm(NARROW, 8), None]
+    assert NARROW.read(answer.tag) == TagParts(FIELD, 0, 23, SSEND_ACK)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Ch4Ofi(Netmod):
             self._is_old = False
         self._release = str(mpi.release)
         self._ranks: Sequence[Mapping[int, int]] = ()
-        self._forms = OfiTagForms.of(version)
+        self._forms = OfiTagForms.of(version, min(each.tag_bits for each in endpoints))
 
     def find_way(self) -> None:
         """Search for the table of processes."""
@@ -117,13 +117,13 @@ class Ch4Ofi(Netmod):
         """Return which bits of tags are what.
 
         Raises:
-            NoInformation: nothing tells, and the release is none that is known.
+            NoInformation: nothing tells, and the release, where that would, is none that is known.
         """
         found = self._forms.choose((each.posted(), _beside(each)) for each in self._endpoints)
         if found is None:
             raise NoInformation(
                 f"which bits of libfabric's tags are what isn't known of {self._release} until a receive waits there",
-                "use a release of MPICH that libmqs knows, or look again",
+                "look again" if self._forms.own else "use a release of MPICH that libmqs knows, or look again",
             )
         return found
 

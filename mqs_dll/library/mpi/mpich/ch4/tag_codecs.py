@@ -40,6 +40,9 @@ def ucx_codecs(ignore: int | None, release: str) -> Sequence[TagCodec]:
 
 # ---------------------------------------------------------------- ofi
 
+TAG_BITS = 64
+"""Of a tag of libfabric's, whole."""
+
 SSEND_ACK = 1
 """Of the protocol's bits: the answer to a synchronous send (MPIDI_OFI_SYNC_SEND_ACK)."""
 
@@ -49,6 +52,8 @@ OLD_INSIDE = TagCodec(context=BitField(43, 16), rank=BitField(20, 23), tag=BitFi
 """In 4.2 of the other providers."""
 INSIDE = TagCodec(context=BitField(42, 16), rank=BitField(19, 23), tag=BitField(0, 19), protocol=BitField(58, 6))
 """The same since 4.3."""
+NARROW = TagCodec(context=BitField(20, 20), rank=NONE, tag=BitField(0, 20), protocol=BitField(40, 24))
+"""Since 4.1 of cxi, which leaves 48 bits (MPIDI_OFI_TAG_BITS_CXI in ofi/ofi_capability_sets.h); no process was seen."""
 
 
 class OfiTagForm(NamedTuple):
@@ -87,6 +92,9 @@ _FIRST, _SECOND, _NOW = (
 OFI_RELEASES = {"4.0": _FIRST, "4.1": _FIRST, "4.2": _SECOND, "4.3": _NOW, "5.0": _NOW}
 """The forms of each, by itself the first."""
 
+_NARROW, ALL_NARROW = {"4.1": 4}, (OfiTagForm(NARROW, 4), OfiTagForm(NARROW, 8))
+"""What tells a synchronous send in narrow tags, 8 since 4.2; both forms."""
+
 
 class OfiTagForms(NamedTuple):
     """The forms that a process can have."""
@@ -95,11 +103,19 @@ class OfiTagForms(NamedTuple):
     """Of its release, none where that isn't known."""
     every: Sequence[OfiTagForm]
     """Of all releases, those of its own first."""
+    by_release: bool = True
+    """Whether the release tells it where no receive does."""
 
     @classmethod
-    def of(cls, release: str) -> OfiTagForms:
-        """Return those of a release of MPICH."""
+    def of(cls, release: str, tag_bits: int = TAG_BITS) -> OfiTagForms:
+        """Return those of a release of MPICH over a provider that leaves it some bits.
+
+        Where these are few, the MPICH may be that of the network's makers, whose own bits aren't known.
+        """
         own = OFI_RELEASES.get(release[:3], ())
+        if tag_bits < TAG_BITS:
+            mine = OfiTagForm(NARROW, _NARROW.get(release[:3], 8))
+            return cls((mine,) if own else (), ALL_NARROW, by_release=False)
         return cls(own, tuple(dict.fromkeys(chain(own, *OFI_RELEASES.values()))))
 
     def choose(self, endpoints: Iterable[tuple[Sequence[Posted], Iterable[int | None]]]) -> OfiTagForm | None:
@@ -112,14 +128,17 @@ class OfiTagForms(NamedTuple):
         """
         if len(self.every) == 1:
             return self.every[0]
-        left = self.every
+        left, is_told = self.every, self.by_release
         for posted, beside in endpoints:
             for form in self.every:
                 if any(form.is_receive(each.ignore) for each in posted):
                     return form
-            left = [form for form in left if any(map(form.is_answer, posted))] or left
+            answering = [form for form in left if any(map(form.is_answer, posted))]
+            left, is_told = (answering, True) if answering else (left, is_told)
             for data in beside:
                 left = [form for form in left if form.codec.has_rank == (data is None)] or left
                 break
         own = [form for form in left if form in self.own]
+        if not is_told:
+            return None
         return own[0] if own else left[0] if len(left) == 1 else None

@@ -18,7 +18,7 @@ from mqs_dll.library.fabric.ofi.libfabric import VERSION_FUNCTION, FidClass, Lib
 from mqs_dll.library.memory import WORD
 from mqs_dll.library.mpi.mpich import environment, handles, views
 from mqs_dll.library.mpi.mpich.ch4 import ofi, ofi_contexts, variables
-from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OfiTagForm, OfiTagForms
+from mqs_dll.library.mpi.mpich.ch4.tag_codecs import TAG_BITS, OfiTagForm, OfiTagForms
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.intel.traffic import TRANSFERS
 from mqs_dll.library.mpi.mpich.persistent import Started
@@ -65,6 +65,13 @@ class IntelOfi(ofi.Ch4Ofi):
     OLD_RECEIVE = views.IntelOfiReceive
 
     def __init__(self, mpi: MpichProcessContext, endpoint: Endpoint) -> None:
+        """Begin.
+
+        Raises:
+            LayoutError: Intel MPI's tags over this provider aren't known.
+        """
+        if endpoint.tag_bits < TAG_BITS:
+            raise LayoutError(f"what Intel MPI's tags over {endpoint.provider} are made of isn't known")
         super().__init__(mpi, NetworkRequests(mpi), [endpoint])
         self._is_old = True
         self._forms = OfiTagForms(own=(FORM,), every=(FORM,))
