@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from mqs_dll.commands.api import read_cores
 from mqs_dll.commands.run.command import EXIT_STUCK
 from mqs_dll.debugger.proc import read_stat, status_fields
 from mqs_dll.job import saved
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Certainty, Outcome
 from tests.support.gallery import CORE, LEFT_ALONE, Scene, read_page
-from tests.support.jobs import TAG, Compiler, kill, private_files, processes_with_tag, shared_memory_of
+from tests.support.jobs import TAG, Compiler, kill, private_files, processes_with_tag, running, shared_memory_of
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.targets import DEADLINE, wait_until
 
@@ -138,7 +140,7 @@ def test_a_job_that_is_fine_goes_on(mpi: Mpi, compiler: Compiler) -> None:
         job.wait_until_ready()
         time.sleep(5.0)
         assert job.process.poll() is None
-        assert "mqs run" not in job.output()
+        assert "mqs:" not in job.output()
         job.process.send_signal(signal.SIGTERM)
         code, printed = job.ended()
         assert code != EXIT_STUCK
@@ -168,9 +170,38 @@ def test_a_warning_signal_is_passed_on_when_a_sample_is_saved(mpi: Mpi, compiler
         job.process.send_signal(signal.SIGTERM)
         code, printed = job.ended()
         assert code != EXIT_STUCK
-        assert "mqs run: SIGTERM came" in printed
+        assert "mqs: SIGTERM came" in printed
         (document,) = (job.directory / "report").glob("mqs-run-*.json.gz")
         assert conclude(saved.load(str(document))).outcome is Outcome.PROVED
+
+
+def test_core_files_of_the_ranks_may_be_kept(compiler: Compiler) -> None:
+    """They are written before the job is ended."""
+    if shutil.which("gcore") is None:
+        pytest.skip("there is no gcore on this machine: apt-get install gdb")
+    with run(compiler, MPIS[0], CORE[1], *SOON, "--cores") as job:
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        cores = [str(each) for each in (job.directory / "report").glob("core.*")]
+        assert len(cores) == CORE[1].ranks
+        assert sorted(each.rank or 0 for each in read_cores(cores).processes) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_that_runs_already_is_watched_until_it_is_stuck(mpi: Mpi, compiler: Compiler, tmp_path: Path) -> None:
+    """The exit code is that of `mqs job`; the job is left alone."""
+    with running(compiler, mpi, mpi.transports[0], CORE[0].program, CORE[0].ranks) as job:
+        job.wait_until_ready()
+        options = ["--until-stuck", "--after", "1s", "--interval", "200ms", "--report", str(tmp_path)]
+        ended = subprocess.run(
+            [sys.executable, "-m", "mqs_dll", "watch", str(job.launcher.pid), *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=DEADLINE, check=False,
+        )  # fmt: skip
+        assert ended.returncode == Outcome.PROVED, ended.stdout
+        assert "STUCK FOR GOOD" in ended.stdout
+        assert len([*tmp_path.glob("mqs-run-*")]) == 2
+        assert job.launcher.poll() is None
 
 
 @pytest.mark.parametrize("how", ["report", "wait"])

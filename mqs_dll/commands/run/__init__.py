@@ -6,5 +6,7 @@
 - ``pace``: when to sample
 - ``watcher``: watches the ranks, and has them sampled
 - ``sampling``: one sample, taken by a process of its own
+- ``reports``: what is said and saved
 - ``ending``: ends the whole job
+- ``until_stuck``: watches a job that runs already, for ``mqs watch --until-stuck``
 """

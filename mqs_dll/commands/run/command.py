@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import shutil
 import signal
-import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from mqs_dll.commands import nodes, which_library
-from mqs_dll.commands.run.ending import end
+from mqs_dll.commands.run.ending import Process, end, write_cores
 from mqs_dll.commands.run.everybody import Everybody
+from mqs_dll.commands.run.reports import Reports, say
 from mqs_dll.commands.run.sampling import Sampled, in_own_process
 from mqs_dll.commands.run.started import Started, end_like
 from mqs_dll.commands.run.watcher import Watcher
@@ -45,8 +43,8 @@ _PATIENCE = 8.0
 _OURS = frozenset({signal.SIGCHLD, signal.SIGCONT, signal.SIGALRM})
 """Signals that aren't passed on as they come."""
 
-_JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
 _END, _REPORT, _WAIT = "end", "report", "wait"
+_GRAVITY = (Outcome.NOT_READ, Outcome.NOTHING_STUCK, Outcome.SUSPECTED, Outcome.PROVED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     when.add_argument(
         "--interval", type=seconds, default=10.0, metavar="TIME", help="time between two looks that stop nobody (10s)"
     )
-    when.add_argument(
-        "--after", type=seconds, default=60.0, metavar="TIME", help="stop and judge the ranks after so long without "
-        "progress (1m), then at growing intervals",
-    )  # fmt: skip
-    when.add_argument(
-        "--suspect-after", type=seconds, default=600.0, metavar="TIME", help="report what is only suspected when it "
-        "has been so for this long, without progress (10m)",
-    )  # fmt: skip
+    add_pace(when)
     add_limit(when)
     then = parser.add_argument_group("what to do")
     then.add_argument(
@@ -73,11 +64,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "end it; report it and watch on; or report it and wait for you (default: end)",
     )  # fmt: skip
     then.add_argument("--end-suspected", action="store_true", help="end the job also for what is only suspected")
-    then.add_argument("--report", type=Path, default=Path(), metavar="DIR", help="the folder for what is saved (.)")
+    then.add_argument("--cores", action="store_true", help="write core files of the ranks before the job is ended")
     then.add_argument("--summary", action="store_true", help="at the end, say what was seen, and what it cost")
     which_library.add_arguments(parser)
     nodes.add_arguments(parser)
     parser.set_defaults(usage_error=parser.error, no_queues=False)
+
+
+def add_pace(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the options of Watcher and Reports to a parser: when the ranks are stopped, and where reports go."""
+    parser.add_argument(
+        "--after",
+        type=seconds,
+        default=60.0,
+        metavar="TIME",
+        help="stop and judge the ranks after so long without progress (1m), then at growing intervals",
+    )
+    parser.add_argument(
+        "--suspect-after",
+        type=seconds,
+        default=600.0,
+        metavar="TIME",
+        help="report what is only suspected when it has been so for this long, without progress (10m)",
+    )
+    parser.add_argument("--report", type=Path, default=Path(), metavar="DIR", help="the folder for what is saved (.)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,14 +115,6 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_STUCK if status is None else end_like(status)
 
 
-def say(text: str) -> None:
-    """Print a line on standard error, where anybody may have closed it."""
-    from mqs_dll.contract.escape import visible
-
-    with suppress(OSError):
-        print(f"mqs run: {visible(text)}", file=sys.stderr, flush=True)
-
-
 def _with_preload(environment: Mapping[str, str]) -> Mapping[str, str]:
     """Return the command's environment: ours, and where Yama wants it what lets us read the ranks."""
     if access.rules().yama != 1 or access.shown("self").may_trace_all:
@@ -126,14 +128,15 @@ class _Run:
 
     def __init__(self, options: argparse.Namespace, started: Started, everybody: Everybody, watcher: Watcher) -> None:
         self._options, self._started, self._everybody, self._watcher = options, started, everybody, watcher
+        self._reports = Reports(options.report, started.pid)
         self._began = time.monotonic()
         self._waiting: list[tuple[int, float]] = []
         """Signals that the command gets when a sample is taken, or at a time at the latest."""
         self._is_over = False
         """Whether nothing is to be looked at any more."""
-        self._was_stuck = Outcome.NOTHING_STUCK
+        self._was_stuck = Outcome.NOT_READ
+        """The gravest outcome so far."""
         self._said_suspected = self._said_without = False
-        self._saved: list[str] = []
 
     def until_end(self) -> int | None:
         """Return the status of the command, None where we ended it."""
@@ -202,19 +205,18 @@ class _Run:
         if self._waiting:
             names = ", ".join(dict.fromkeys(signal.Signals(number).name for number, _ in self._waiting))
             if sampled.ranks:
-                self._save(f"{names} came", sampled)
+                self._reports.add(f"{names} came", self._watcher.job)
+            self._was_stuck = max(self._was_stuck, sampled.outcome, key=_GRAVITY.index)
             self._pass_on(float("inf"))
             return False
         is_due = self._watcher.note(sampled)
+        self._was_stuck = max(self._was_stuck, sampled.outcome, key=_GRAVITY.index)
         if sampled.outcome is Outcome.PROVED:
-            self._was_stuck = Outcome.PROVED
-            self._save("the job is stuck for good", sampled)
+            self._reports.add("the job is stuck for good", self._watcher.job)
             return self._act_on(self._options.on_stuck)
-        if sampled.outcome is Outcome.SUSPECTED and self._was_stuck is Outcome.NOTHING_STUCK:
-            self._was_stuck = Outcome.SUSPECTED
         if is_due and not self._said_suspected:
             self._said_suspected = True
-            self._save("the job seems to be stuck", sampled)
+            self._reports.add("the job seems to be stuck", self._watcher.job)
             return self._act_on(_END if self._options.end_suspected else _REPORT)
         return False
 
@@ -224,35 +226,22 @@ class _Run:
         self._is_over = how != _REPORT or self._was_stuck is Outcome.PROVED
         if how != _END:
             return False
+        ranks = [(each.pid, each.started) for each in self._watcher.footprints]
+        if self._options.cores:
+            self._write_cores(ranks)
         say("ends the job")
-        if not end(self._started.pid, [(each.pid, each.started) for each in self._watcher.footprints]):
+        if not end(self._started.pid, ranks):
             say("some of its processes can't be ended: the kernel keeps them")
         return True
 
+    def _write_cores(self, ranks: Sequence[Process]) -> None:
+        folder = self._options.report
+        say(f"writes core files of {len(ranks)} ranks")
+        _, status = os.waitpid(in_own_process(lambda: int(not write_cores(ranks, folder))), 0)
+        if status:
+            say("not all core files could be written: that takes gcore, which comes with gdb, and room on the disk")
+
     # ------------------------------------------------------------ words
-
-    def _save(self, what: str, sampled: Sampled) -> None:
-        """Report a sample on standard error, and keep it."""
-        from mqs_dll.commands import cli
-
-        name = f"mqs-run-{_job_id(self._started.pid)}-{datetime.now():%Y%m%dT%H%M%S}"
-        stem = self._options.report / name
-        say(f"{what}, seen after {time.monotonic() - self._began:.0f} s:")
-        arguments = ["job", "--load", str(self._watcher.job)]
-        if kept := self._keep(stem):
-            arguments += ["--html", f"{stem}.html"]
-        os.waitpid(in_own_process(lambda: cli.main(arguments), output=2), 0)
-        if kept:
-            say(f"saved as {stem}.json.gz and .html")
-
-    def _keep(self, stem: Path) -> bool:
-        try:
-            stem.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._watcher.job, f"{stem}.json.gz")
-        except OSError as error:
-            say(f"{stem}.json.gz can't be written: {error.strerror}")
-            return False
-        return True
 
     def _say_without_ranks(self, now: float) -> None:
         if self._said_without or self._watcher.last.ranks or now < self._began + self._options.after:
@@ -262,7 +251,7 @@ class _Run:
             say(f"sees no rank of an MPI job: {self._watcher.last.why}")
 
     def _last_words(self, status: int) -> None:
-        if status and self._was_stuck is not Outcome.NOTHING_STUCK:
+        if status and self._was_stuck in (Outcome.PROVED, Outcome.SUSPECTED):
             words = "was" if self._was_stuck is Outcome.PROVED else "seemed to be"
             say(f"before it ended, the job {words} stuck")
         if self._options.summary:
@@ -271,9 +260,3 @@ class _Run:
                 f"{watcher.samples} samples stopped the ranks, for {1000 * watcher.stop_time:.0f} ms in all; "
                 f"progress was seen {watcher.changes} times"
             )
-
-
-def _job_id(pid: int) -> str:
-    """Return the batch system's name of the job, else a PID."""
-    found = next(filter(None, map(os.environ.get, _JOB_IDS)), str(pid))
-    return "".join(each if each.isalnum() else "-" for each in found)

@@ -7,7 +7,9 @@ call lives on.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -80,6 +82,18 @@ def end(pid: int, others: Iterable[Process]) -> bool:
     ended = _wait(job, began + 2 * GRACE)
     _remove(shared)
     return ended
+
+
+def write_cores(processes: Iterable[Process], folder: Path) -> bool:
+    """Write a core file of each process, core.PID, as gdb's gcore does; return whether all were written."""
+    tool = shutil.which("gcore")
+    folder.mkdir(parents=True, exist_ok=True)
+    codes = [
+        subprocess.run([tool, "-o", str(folder / "core"), str(pid)], stdin=subprocess.DEVNULL, check=False).returncode
+        for pid, _ in filter(runs, processes)
+        if tool is not None
+    ]
+    return tool is not None and not any(codes)
 
 
 def _send(processes: Iterable[Process], number: int) -> None:

@@ -66,7 +66,7 @@ def test_a_command_that_cannot_be_run_is_named(command: str, code: int, why: str
     """With the exit codes of shells."""
     ended = run(command)
     assert ended.returncode == code
-    assert ended.stderr.startswith(f"mqs run: {command} can't be run: {why}")
+    assert ended.stderr.startswith(f"mqs: {command} can't be run: {why}")
     assert len(ended.stderr.splitlines()) == 1
 
 
