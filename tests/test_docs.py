@@ -154,7 +154,7 @@ def test_every_command_has_its_options_on_its_page(name: str) -> None:
     """docs/command.md lists the command; its section, or the page it links to, has each option and no others."""
     page = sections(COMMANDS)
     assert f"`mqs {name}" in page["Commands"]
-    pages = {"calibrate": "calibrate.md"}
+    pages = {"calibrate": "calibrate.md", "run": "run.md"}
     text = (COMMANDS.parent / pages[name]).read_text() if name in pages else page.get(f"mqs {name}", "")
     shown = [action for action in subcommands()[name]._actions if action.help != argparse.SUPPRESS]
     there = {option for action in shown for option in action.option_strings} - {"-h", "--help"}

@@ -6,6 +6,7 @@ They compose the debugger side and the library side.
 - ``api``: the Python interface, whose names ``mqs_dll`` offers
 - ``show``: one process
 - ``job``: a whole job and its verdict
+- ``run``: starts a job, and watches it
 - ``watch``: a job that runs, sample after sample
 - ``diff``: what changed between two saved jobs
 - ``doctor``: what libmqs knows of an MPI

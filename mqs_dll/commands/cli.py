@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from mqs_dll import __version__
 from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
+from mqs_dll.commands.run import command as run
 from mqs_dll.contract.errors import DllError, InternalError, LimitError, MqsError
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
@@ -41,9 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: the arguments are wrong, or ask for help alone: 64 or 0.
     """
+    environment = os.environ.copy()
     os.environ.setdefault("DRGN_DISABLE_PLUGINS", "*")  # drgn's own commands, and what users add, are of no use here
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser().parse_args(arguments, argparse.Namespace(environment=environment))
         command: Callable[[argparse.Namespace], int] = options.command
         if hasattr(sys.stdout, "reconfigure"):  # a name may hold what the terminal's encoding lacks
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -160,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
 
     for name, module, words in (
         ("job", job, "report what is wrong with a whole job: who waits for whom, and why"),
+        ("run", run, "start a job and watch it: when it hangs for good, report why and end it"),
         ("show", show, "show the communicators and queues of one process"),
         ("watch", watch, "show a job live, without stopping it"),
         ("diff", diff, "compare two jobs that `mqs job --save` wrote"),
@@ -175,11 +178,11 @@ def _parser() -> argparse.ArgumentParser:
     hidden = commands.add_parser("agent")
     hidden.set_defaults(command=agent.run)
     agent.add_arguments(hidden)
-    for name, run, words in (
+    for name, act, words in (
         ("dll-path", _dll_path, "print the path of libmqs.so"),
         ("env", _env, "print the shell lines that lead debuggers to libmqs.so"),
     ):
-        commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.").set_defaults(command=run)
+        commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.").set_defaults(command=act)
     return parser
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from mqs_dll.commands import nodes, which_library
 from mqs_dll.commands.job import which
-from mqs_dll.commands.times import number, seconds
+from mqs_dll.commands.run.command import add_pace
+from mqs_dll.commands.times import add_limit, number, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time between samples, such as 500ms (default: 1s)",
     )
     parser.add_argument("--count", type=_count, metavar="N", help="end after N samples")
+    stuck = parser.add_argument_group("until it is stuck (docs/run.md)")
+    stuck.add_argument("--until-stuck", action="store_true", help="show nothing, and report the job when it is stuck")
+    add_pace(stuck)
+    add_limit(stuck)
     which_library.add_arguments(parser)
     nodes.add_arguments(parser)
     parser.set_defaults(no_queues=False)  # which only mqs job has
@@ -68,11 +73,15 @@ def run(options: argparse.Namespace) -> int:
     """Show the job until Ctrl-C, until it ends, or as often as was asked for.
 
     Returns:
-        EXIT_SHOWN.
+        EXIT_SHOWN; with --until-stuck the verdict's Outcome.
 
     Raises:
         MqsError: there is no such job, or it can't be read.
     """
+    if options.until_stuck:
+        from mqs_dll.commands.run import until_stuck
+
+        return until_stuck.wait(options)
     from mqs_dll.debugger.job.ranks import ReadingOptions
     from mqs_dll.debugger.job.read import JobReader
     from mqs_dll.report import terminal

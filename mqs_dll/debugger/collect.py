@@ -32,6 +32,8 @@ round in a circle, and each operation takes half a kilobyte here."""
 _BETWEEN_LOOKS = 1 << 8
 """Operations of a queue between two checks of the clock: as many are listed of any queue."""
 
+_MAX_PLACES = 1 << 12
+
 SHARE = 0.2
 """Of the time for which processes may be kept stopped, for what listing their queues may take."""
 
@@ -109,6 +111,7 @@ class ProcessReader(Closes):
         """
         queues = self._queues
         reads_before, bytes_before = self._counting.reads, self._counting.bytes_read
+        self._counting.places.clear()
         process_message = queues.has_queues()
         global_rank = _global_rank(queues)
         communicators = _read_communicators(queues, on_communicator, until)
@@ -131,6 +134,10 @@ class ProcessReader(Closes):
     def find_way(self, read_further: ReadFurther) -> None:
         """Let one who will read further find its way in the process, which runs: what it says now is dropped."""
         read_further(self._queues, self._process)
+
+    def places(self) -> list[tuple[int, int]]:
+        """Return where the last sample read, and how many bytes; of very many reads the first."""
+        return list(self._counting.places)
 
     def close(self) -> None:
         """Let the library forget the process and its image. Idempotent."""
@@ -189,6 +196,8 @@ class CountingProcess:
         self._process = process
         self.reads = 0
         self.bytes_read = 0
+        self.places: list[tuple[int, int]] = []
+        """Addresses and sizes of the fetches, until somebody clears them."""
 
     @property
     def image(self) -> TargetImage:
@@ -208,6 +217,8 @@ class CountingProcess:
         self.reads += 1
         data = self._process.fetch(address, size)
         self.bytes_read += size
+        if len(self.places) < _MAX_PLACES:
+            self.places.append((address, size))
         return data
 
     def to_host(self, data: bytes) -> bytes:

@@ -9,6 +9,7 @@
 - ``halt``: what else keeps a rank from running: a signal, another debugger, its cgroup
 - ``function_names``: symbols and files of MPIs
 - ``stacks``: the call stack of each thread
+- ``footprint``: where the queues of ranks lie in their memory, and whether that has changed
 - ``peek``: whether a rank leaves its MPI call between two samples
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
 """

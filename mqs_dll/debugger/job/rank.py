@@ -21,6 +21,7 @@ from mqs_dll.contract.errors import (
 from mqs_dll.debugger.access import check_readable
 from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
+from mqs_dll.debugger.job.footprint import Footprint, merged
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.locks import lock_of
 from mqs_dll.debugger.job.peek import CallFrame
@@ -163,6 +164,12 @@ class LiveRank:
             return None
         frames = [(stack.thread, *stack.call_frame) for stack in self.stacks if stack.call_frame]
         return (self._process, frames) if frames else None
+
+    def footprint(self) -> Footprint | None:
+        """Return where the last sample read its queues, None where it read none."""
+        if self._reader is None or self.snapshot is None or self.started is None or self._is_calls_only:
+            return None
+        return Footprint(self.found.pid, self.started, merged(self._reader.places()))
 
     def refuse(self, error: MqsError) -> None:
         """Note what is in the way of reading it now."""

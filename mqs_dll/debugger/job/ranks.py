@@ -12,6 +12,7 @@ from mqs_dll.contract.errors import AlreadyTracedError
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import SHARE, OpenQueues, ReadFurther
 from mqs_dll.debugger.job import peek
+from mqs_dll.debugger.job.footprint import Footprint
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.stacks import NOT_ASKED, NOT_CAPTURED, NOT_STOPPED
@@ -77,6 +78,9 @@ class Ranks(Protocol):
 
     def watch(self, seconds: float) -> None:
         """Let time pass, and watch whether the MPI calls end that ranks were in when they were read."""
+
+    def footprints(self) -> list[Footprint]:
+        """Return where the queues of those of this machine were read in the last sample."""
 
     def close(self) -> None:
         """Let go of them. Idempotent."""
@@ -175,6 +179,10 @@ class Here(Closes):
         holder = self._begin_holder() if targets and self.how.count else None
         moved = peek.changed(list(targets.values()), seconds, holder)
         self._moved = dict(zip(targets, moved, strict=True))
+
+    def footprints(self) -> list[Footprint]:
+        """Return where their queues were read in the last sample."""
+        return [each for rank in self._ranks if (each := rank.footprint()) is not None]
 
     def close(self) -> None:
         """Let go of the ranks. Idempotent."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mqs_dll import __version__
 from mqs_dll.contract.errors import JobError
 from mqs_dll.debugger.bases import Closes
+from mqs_dll.debugger.job.footprint import Footprint
 from mqs_dll.debugger.job.nodes import hosts, wire
 from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
 from mqs_dll.debugger.job.nodes.merge import Answer, lost_nodes, merged
@@ -303,6 +304,10 @@ class Agents(Closes):
             self._send({node.name: {"do": "watch", "seconds": seconds} for node in self._in_use()}), seconds + _LATE
         )
         time.sleep(max(end - time.monotonic(), 0.0))
+
+    def footprints(self) -> list[Footprint]:
+        """Return nothing: it is the agents that could compare the memory of their ranks."""
+        return []
 
     def _in_use(self) -> list[_Node]:
         return [node for node in self._nodes.values() if node.lost is None and node.pids]

@@ -1,0 +1,12 @@
+"""``mqs run``: stands in front of a launcher, and is there when the job hangs.
+
+- ``command``: its arguments, and the loop; start reading here
+- ``started``: the command, whose signals, terminal and exit code are passed on as they are
+- ``everybody``: whether a signal was sent to us alone, or to the command, too
+- ``pace``: when to sample
+- ``watcher``: watches the ranks, and has them sampled
+- ``sampling``: one sample, taken by a process of its own
+- ``reports``: what is said and saved
+- ``ending``: ends the whole job
+- ``until_stuck``: watches a job that runs already, for ``mqs watch --until-stuck``
+"""

@@ -1,0 +1,102 @@
+"""When `mqs run` samples a job: rarely, and only while nothing is seen to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from mqs_dll.verdict.results import Outcome
+
+LONGEST = 600.0
+"""Seconds between two samples at most, however long a job has made no progress."""
+_LONGEST_SEARCH = 60.0
+"""Seconds between two searches for ranks at most."""
+_LOOKS = 5
+"""As many times ``after`` lie between two looks at most that tell progress from polling."""
+
+
+class Act(Enum):
+    """What is to be done next."""
+
+    LOOK = "read the ranks without stopping them: where their queues are, and what is in them"
+    COMPARE = "compare the memory of the queues"
+    SAMPLE = "stop the ranks and judge"
+
+
+@dataclass
+class Pace:
+    """The times at which to do what; all times are of one clock, in seconds."""
+
+    now: float
+    """When the command was started."""
+    interval: float
+    """From one comparison to the next."""
+    after: float
+    """Without progress until the first sample."""
+    suspect_after: float
+    """For which something has to be suspected, without progress, until that is reported."""
+
+    def __post_init__(self) -> None:
+        self._next_look = self.now + min(self.interval, self.after)
+        self._search_gap = self.interval
+        self._gap = self.after
+        self._next_sample: float | None = None
+        """None while no rank is known."""
+        self._suspected: float | None = None
+        """Since when, without progress and in each sample."""
+        self._is_in_doubt = False
+        """Whether it isn't known if what has changed is progress."""
+        self._next_doubt = self.now
+        self._doubt_gap = self.interval
+
+    def next(self) -> tuple[float, Act]:
+        """Return when to do what."""
+        if self._next_sample is None or self._is_in_doubt:
+            return self._next_look, Act.LOOK
+        return min((self._next_look, Act.COMPARE), (self._next_sample, Act.SAMPLE), key=lambda each: each[0])
+
+    def looked(self, now: float, *, found: bool, same: bool) -> None:
+        """Note a look: whether some ranks were read, and whether their queues are as at the last one."""
+        self._is_in_doubt = False
+        if not found:
+            self._next_sample = None
+            self._next_look = now + self._search_gap
+            self._search_gap = min(2 * self._search_gap, max(_LONGEST_SEARCH, self.interval))
+            return
+        self._search_gap = self.interval
+        self._next_look = now + self.interval
+        if self._next_sample is None or not same:
+            self._progressed(now)
+
+    def compared(self, now: float, *, changed: bool, left: bool) -> None:
+        """Note a comparison: whether anything has changed, and whether any rank is left.
+
+        A call that polls changes memory, too. From time to time a look tells whether it is only that.
+        """
+        self._next_look = now + self.interval
+        if not left:
+            self._next_sample = None
+        elif changed and now >= self._next_doubt:
+            self._is_in_doubt, self._next_look = True, now
+            self._next_doubt = now + self._doubt_gap
+            self._doubt_gap = min(2 * self._doubt_gap, max(_LOOKS * self.after, self.interval))
+        elif changed:
+            self._progressed(now)
+
+    def _progressed(self, now: float) -> None:
+        self._gap, self._suspected = self.after, None
+        self._next_sample = now + self.after
+
+    def sampled(self, now: float, outcome: Outcome) -> bool:
+        """Note a sample; return whether what it suspects is to be reported now."""
+        self._gap = min(2 * self._gap, max(LONGEST, self.after))
+        if outcome is not Outcome.SUSPECTED:
+            self._suspected = None
+        elif self._suspected is None:
+            self._suspected = now
+        self._next_sample = now + self._gap
+        if self._suspected is None:
+            return False
+        due = self._suspected + self.suspect_after
+        self._next_sample = min(self._next_sample, max(due, now + self.interval))
+        return now >= due

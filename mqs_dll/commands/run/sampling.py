@@ -1,0 +1,165 @@
+"""One sample of the job, taken by a process of its own: what it takes of memory is gone with it, and what fails in it.
+
+It is in a session of its own: what the terminal sends to the command doesn't reach it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.debugger.job.footprint import Footprint
+from mqs_dll.debugger.stopping.limit import Limit
+from mqs_dll.verdict.results import Outcome
+
+if TYPE_CHECKING:
+    from mqs_dll.job.records import Job
+
+SAMPLES = 2
+_BETWEEN = 0.5
+"""Seconds between two samples that stop the ranks."""
+_BETWEEN_LIVE = 0.1
+"""Seconds between two that don't: the first one reads what doesn't move, too."""
+
+_FAILED = 70
+
+
+class Sampled(NamedTuple):
+    """What a sample says."""
+
+    outcome: Outcome
+    ranks: int
+    """How many there are, read or not: one may wait for ever in MPI_Init for another that never gets there."""
+    footprints: tuple[Footprint, ...]
+    stop_time: float
+    """Seconds for which the ranks stood at most."""
+    queues: str
+    """What stands for the queues of all ranks: equal where these are."""
+    why: str = ""
+    """Why nothing was read."""
+
+
+class Sampling:
+    """A sample that is being taken."""
+
+    def __init__(self, options: argparse.Namespace, what: int, folder: Path, *, stop: bool) -> None:
+        """Begin.
+
+        Args:
+            options: of which_library and nodes.
+            what: a process of the job.
+            folder: where the sample is left.
+            stop: whether the ranks are stopped, and the job judged.
+        """
+        self.stop = stop
+        self.job = folder / "job.json.gz"
+        """Where the job is saved, if anything of it was read and the ranks were stopped."""
+        self._result = folder / "result.json"
+        for path in (self.job, self._result):
+            path.unlink(missing_ok=True)
+        self.pid = in_own_process(lambda: self._take(options, what))
+
+    def result(self) -> Sampled:
+        """Return what it said, once its process has ended."""
+        try:
+            said: dict[str, Any] = json.loads(self._result.read_text())
+        except (OSError, ValueError):
+            return Sampled(Outcome.NOT_READ, 0, (), 0.0, "", "the process that reads the ranks has failed")
+        footprints = tuple(
+            Footprint(pid, started, tuple(map(tuple, places))) for pid, started, places in said["footprints"]
+        )
+        return Sampled(
+            Outcome(said["outcome"]), said["ranks"], footprints, said["stop_time"], said["queues"], said["why"]
+        )
+
+    def give_up(self) -> None:
+        """Let it end; it lets all ranks go on."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def _take(self, options: argparse.Namespace, what: int) -> int:
+        from mqs_dll.job import saved
+        from mqs_dll.job.records import RankState
+
+        job: Job | None = None
+        footprints, outcome, why = list[Footprint](), Outcome.NOT_READ, ""
+        try:
+            job, footprints, outcome = _read(options, what, stop=self.stop)
+            if self.stop:
+                saved.save(job, str(self.job))
+        except MqsError as error:
+            why = str(error)
+        said = {
+            "outcome": int(outcome),
+            "ranks": sum(each.state is not RankState.EXITED for each in job.processes) if job else 0,
+            "footprints": [(each.pid, each.started, each.places) for each in footprints],
+            "stop_time": job.stop_time if job else 0.0,
+            "queues": _folded(job) if job else "",
+            "why": why,
+        }
+        self._result.write_text(json.dumps(said))
+        return 0
+
+
+def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, list[Footprint], Outcome]:
+    from mqs_dll.commands import nodes
+    from mqs_dll.commands.job import is_suspected
+    from mqs_dll.debugger.job.ranks import ReadingOptions
+    from mqs_dll.debugger.job.read import JobReader, sample_on
+    from mqs_dll.verdict.conclude import conclude
+
+    how = ReadingOptions(stop=stop, stacks=stop, limit=Limit(options.limit, ends_us=True))
+    asked = argparse.Namespace(**{**vars(options), "what": what, "here": options.here or not stop})
+    found, ranks = nodes.find_ranks(asked, how)
+    with JobReader(found, ranks) as reader:
+        between, doubtful = (_BETWEEN, is_suspected) if stop else (_BETWEEN_LIVE, None)
+        job = sample_on(reader, [reader.sample()], SAMPLES, between, doubtful)
+        footprints = ranks.footprints()
+    return job, footprints, conclude(job).outcome if stop else Outcome.NOTHING_STUCK
+
+
+def _folded(job: Job) -> str:
+    """Return what stands for the queues of the ranks of this machine, as their last samples have them."""
+    digest = blake2b(digest_size=16)
+    for each in job.processes:
+        if each.host == job.host:
+            queues = [sample.snapshot.communicators for sample in each.samples[-1:]]
+            digest.update(repr((each.pid, queues)).encode())
+    return digest.hexdigest()
+
+
+def in_own_process(act: Callable[[], int], output: int | None = None) -> int:
+    """Let a process of its own act, in a session of its own and without our signals; return its PID.
+
+    Args:
+        act: returns the exit code.
+        output: the descriptor that is its standard output; None for nowhere, as its standard error is.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    code = _FAILED
+    try:
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere if output is None else output, 1)
+        if output is None and os.environ.get("MQS_DEBUG") != "1":
+            os.dup2(nowhere, 2)
+        code = act()
+        sys.stdout.flush()
+    except BaseException as error:
+        traceback.print_exception(error)
+    finally:
+        os._exit(code)

@@ -1,0 +1,118 @@
+"""Watches a job beside its command: compares what its queues are kept in, and has it sampled when nothing changes."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from mqs_dll.commands.run.pace import Act, Pace
+from mqs_dll.commands.run.sampling import Sampled, Sampling
+from mqs_dll.debugger.job.footprint import Footprint, Watched
+from mqs_dll.verdict.results import Outcome
+
+NOTHING_READ = Sampled(Outcome.NOT_READ, 0, (), 0.0, "")
+
+
+class Watcher:
+    """What is known of the job that a process belongs to."""
+
+    def __init__(self, options: argparse.Namespace, what: int, folder: Path) -> None:
+        """Begin; nothing is read yet.
+
+        Args:
+            options: of the command.
+            what: the PID of the launcher, of something above it, or of a rank.
+            folder: for files that nobody else sees.
+        """
+        self._options, self._what, self._folder = options, what, folder
+        self._pace = Pace(time.monotonic(), options.interval, options.after, options.suspect_after)
+        self._watched = Watched(())
+        self._sampling: Sampling | None = None
+        self.last = NOTHING_READ
+        """The last sample."""
+        self.footprints: tuple[Footprint, ...] = ()
+        """The ranks of this machine that were read last."""
+        self.samples = 0
+        """How many have stopped the ranks."""
+        self.stop_time = 0.0
+        """Seconds for which the ranks stood in one of these at most, added up."""
+        self.changes = 0
+        """How many looks have shown progress."""
+        self._queues = ""
+        """What stands for the queues of all ranks as they were read last."""
+
+    @property
+    def job(self) -> Path:
+        """Where the job as it was sampled last is saved."""
+        return self._folder / "job.json.gz"
+
+    @property
+    def is_sampling(self) -> bool:
+        """Whether the ranks are being stopped and read, or will be in a moment."""
+        return self._sampling is not None and self._sampling.stop
+
+    def seconds(self) -> float:
+        """Return how long there is nothing to do."""
+        if self._sampling is not None:
+            return 1.0
+        return max(self._pace.next()[0] - time.monotonic(), 0.0)
+
+    def act(self) -> None:
+        """Do what is due."""
+        when, act = self._pace.next()
+        now = time.monotonic()
+        if self._sampling is not None or now < when:
+            return
+        if act is Act.COMPARE:
+            changed = self._watched.changed()
+            left = len(self._watched) > 0 or not self.footprints
+            self._pace.compared(now, changed=changed, left=left)
+        else:
+            self._begin(stop=act is Act.SAMPLE)
+
+    def sample_now(self) -> None:
+        """Begin a sample that stops the ranks, unless one is being taken."""
+        if self._sampling is not None and not self._sampling.stop:
+            self._sampling.give_up()
+            self._sampling = None
+        if self._sampling is None:
+            self._begin(stop=True)
+
+    def ended(self, pid: int) -> Sampled | None:
+        """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did."""
+        sampling = self._sampling
+        if sampling is None or sampling.pid != pid:
+            return None
+        self._sampling = None
+        sampled, now = sampling.result(), time.monotonic()
+        same = sampled.ranks > 0 and sampled.queues == self._queues
+        self._queues = sampled.queues
+        if same:
+            self._watched.ignore_changes()
+        else:
+            self.footprints, self._watched = sampled.footprints, Watched(sampled.footprints)
+        if not sampling.stop:
+            self.changes += not same
+            self._pace.looked(now, found=sampled.ranks > 0, same=same)
+            self.last = sampled if not self.last.ranks else self.last
+            return None
+        self.last = sampled
+        self.samples += 1
+        self.stop_time += sampled.stop_time
+        return sampled
+
+    def note(self, sampled: Sampled) -> bool:
+        """Note a sample that was due; return whether what it suspects is to be reported now."""
+        if not sampled.ranks:
+            self._pace.looked(time.monotonic(), found=False, same=False)
+            return False
+        return self._pace.sampled(time.monotonic(), sampled.outcome)
+
+    def close(self) -> None:
+        """Let a sample that is being taken end."""
+        if self._sampling is not None:
+            self._sampling.give_up()
+
+    def _begin(self, *, stop: bool) -> None:
+        self._sampling = Sampling(self._options, self._what, self._folder, stop=stop)

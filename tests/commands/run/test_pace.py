@@ -1,0 +1,126 @@
+"""When `mqs run` looks at a job."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mqs_dll.commands.run.pace import LONGEST, Act, Pace
+from mqs_dll.verdict.results import Outcome
+
+INTERVAL, AFTER, SUSPECT_AFTER = 10.0, 60.0, 600.0
+
+
+@pytest.fixture
+def pace() -> Pace:
+    """Return the usual one of a command that was started at 0."""
+    return Pace(0.0, INTERVAL, AFTER, SUSPECT_AFTER)
+
+
+def stopping(pace: Pace, until: float, outcome: Outcome, progress: float = -1.0) -> list[float]:
+    """Let time pass; return when the ranks were stopped. They are found at once, and make progress until some time."""
+    found: list[float] = []
+    now = 0.0
+    while True:
+        now, act = pace.next()
+        if now > until:
+            return found
+        if act is Act.LOOK:
+            pace.looked(now, found=True, same=now > progress)
+        elif act is Act.COMPARE:
+            pace.compared(now, changed=now <= progress, left=True)
+        else:
+            found.append(now)
+            pace.sampled(now, outcome)
+
+
+def test_nobody_is_stopped_while_there_is_progress(pace: Pace) -> None:
+    """However long that takes; the first sample comes so long after the last change."""
+    assert stopping(pace, 10_000 + AFTER, Outcome.PROVED, progress=10_000) == [10_000 + AFTER]
+
+
+def test_what_is_not_stuck_is_stopped_at_growing_intervals(pace: Pace) -> None:
+    """It may compute for hours between two calls of MPI."""
+    seen = stopping(pace, 5000, Outcome.NOTHING_STUCK)
+    gaps = [after - before for before, after in itertools.pairwise(seen)]
+    assert seen[0] == INTERVAL + AFTER
+    assert gaps == [120, 240, 480, *[LONGEST] * (len(gaps) - 3)]
+    assert len(gaps) > 5
+
+
+def test_progress_begins_it_all_again(pace: Pace) -> None:
+    """Also after samples in which nothing was stuck."""
+    stopping(pace, 1000, Outcome.NOTHING_STUCK)
+    now, _ = pace.next()
+    pace.compared(now, changed=True, left=True)
+    assert pace.next() == (now, Act.LOOK)
+    pace.looked(now, found=True, same=False)
+    assert stopping(pace, now + AFTER, Outcome.NOTHING_STUCK) == [now + AFTER]
+
+
+def test_what_polling_changes_is_no_progress(pace: Pace) -> None:
+    """A look shows that the queues are the same: the ranks are stopped when they would have been."""
+    pace.looked(0.0, found=True, same=False)
+    pace.compared(30.0, changed=True, left=True)
+    assert pace.next() == (30.0, Act.LOOK)
+    pace.looked(31.0, found=True, same=True)
+    pace.compared(41.0, changed=False, left=True)
+    pace.compared(51.0, changed=False, left=True)
+    assert pace.next() == (AFTER, Act.SAMPLE)
+
+
+def test_looks_at_what_changes_all_the_time_are_rare(pace: Pace) -> None:
+    """They take a second of a processor: between them any change counts as progress."""
+    pace.looked(0.0, found=True, same=False)
+    looks = []
+    for now in range(10, 3000, 10):
+        pace.compared(now, changed=True, left=True)
+        if pace.next()[1] is Act.LOOK:
+            looks.append(now)
+            pace.looked(now, found=True, same=False)
+    assert looks == [10, 20, 40, 80, 160, 320, 620, 920, 1220, 1520, 1820, 2120, 2420, 2720]
+
+
+def test_what_is_suspected_is_reported_once_it_has_been_so_for_long(pace: Pace) -> None:
+    """A sample is taken when that time is over, whatever the interval has grown to."""
+    pace.looked(0.0, found=True, same=False)
+    reported: dict[float, bool] = {}
+    while not any(reported.values()):
+        now, act = pace.next()
+        if act is Act.SAMPLE:
+            reported[now] = pace.sampled(now, Outcome.SUSPECTED)
+        else:
+            pace.compared(now, changed=False, left=True)
+    assert [when for when, is_due in reported.items() if is_due] == [AFTER + SUSPECT_AFTER]
+
+
+@pytest.mark.parametrize("between", [Outcome.NOTHING_STUCK, Outcome.NOT_READ])
+def test_what_was_suspected_once_and_then_not_is_new_again(pace: Pace, between: Outcome) -> None:
+    """It has to be suspected in each sample of that time."""
+    pace.looked(0.0, found=True, same=False)
+    assert not pace.sampled(60.0, Outcome.SUSPECTED)
+    assert not pace.sampled(600.0, between)
+    assert not pace.sampled(700.0, Outcome.SUSPECTED)
+    assert pace.sampled(1300.0, Outcome.SUSPECTED)
+
+
+def test_ranks_are_searched_for_until_there_are_some(pace: Pace) -> None:
+    """More and more rarely; again soon after those that there were have ended."""
+    seen = []
+    for _ in range(6):
+        now, act = pace.next()
+        assert act is Act.LOOK
+        seen.append(now)
+        pace.looked(now, found=False, same=False)
+    assert seen == [10, 20, 40, 80, 140, 200]
+    pace.looked(210.0, found=True, same=False)
+    pace.compared(220.0, changed=True, left=False)
+    assert pace.next() == (230.0, Act.LOOK)
+
+
+def test_a_sample_that_finds_nobody_is_followed_by_a_search(pace: Pace) -> None:
+    """Not by the next sample at once."""
+    pace.looked(10.0, found=True, same=False)
+    pace.looked(70.0, found=False, same=False)
+    assert pace.next() == (80.0, Act.LOOK)

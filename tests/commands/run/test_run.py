@@ -1,0 +1,223 @@
+"""``mqs run`` in front of commands that are no MPI jobs: they don't notice it, and nobody else does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.debugger.proc import read_stat, status_fields
+from tests.support.targets import DEADLINE, ROOT, wait_until
+
+MQS = (sys.executable, "-m", "mqs_dll", "run", "--")
+
+REPORTS = """
+import os, signal, sys, time
+def note(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH):
+    signal.signal(number, note)
+print("ready", os.getpid(), flush=True)
+while True:
+    time.sleep(0.01)
+"""
+"""A command that says which signals it gets."""
+
+
+LOOK = """
+import os, sys
+print(sys.stdin.read(), sorted(os.environ.items()), os.getcwd(), os.path.exists("/proc/self/fd/7"))
+for line in open("/proc/self/status"):
+    if line.startswith(("SigBlk", "SigIgn", "SigCgt")):
+        print(int(line.split()[1], 16) & ~(3 << 31))  # signals 32 and 33 are the C library's own
+print(os.getpgid(0) == os.getsid(0))
+"""
+"""A command that shows what it has been given."""
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Return what a command has done behind `mqs run`."""
+    return subprocess.run([*MQS, *command], capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", -signal.SIGSEGV), ("kill -KILL $$", -signal.SIGKILL)],
+)
+def test_it_ends_as_the_command_does(command: str, code: int) -> None:
+    """With its exit code, or by the signal that it died of; mqs itself prints nothing."""
+    ended = run("sh", "-c", f"echo out; echo err >&2; {command}")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "out\n", "err\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "why"), [("/nowhere/x", 127, "No such file"), ("/etc/passwd", 126, "Permission denied")]
+)
+def test_a_command_that_cannot_be_run_is_named(command: str, code: int, why: str) -> None:
+    """With the exit codes of shells."""
+    ended = run(command)
+    assert ended.returncode == code
+    assert ended.stderr.startswith(f"mqs: {command} can't be run: {why}")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_command_has_to_be_named() -> None:
+    """The usage says how."""
+    ended = run()
+    assert (ended.returncode, "mqs run -- mpiexec" in ended.stderr) == (64, True)
+
+
+def test_the_command_has_what_it_would_have_without_mqs(tmp_path: Path) -> None:
+    """Standard input, environment, folder, open files, and which signals are blocked, ignored and caught."""
+    look = tmp_path / "look.py"
+    look.write_text(LOOK)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "A": "b c"}
+    shell = ["bash", "-c", "trap '' HUP; exec 7</dev/null; echo in | \"$@\"", "bash"]
+    alone, behind = (
+        subprocess.run(
+            [*shell, *before, sys.executable, str(look)],
+            stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=True, start_new_session=True,
+            cwd=tmp_path, env=environment,
+        ).stdout
+        for before in ((), MQS)
+    )  # fmt: skip
+    assert alone == behind
+    assert "('A', 'b c')" in behind
+
+
+# ---------------------------------------------------------------- signals
+
+
+@contextmanager
+def reporting(*before: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start the command that says which signals it gets; yield `mqs run`, in a session of its own, and its PID."""
+    with subprocess.Popen(
+        [*before, *MQS, sys.executable, "-c", REPORTS], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline().split()[1])
+        try:
+            yield process, pid
+        finally:
+            for each in (pid, process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+
+
+def said(process: subprocess.Popen[str]) -> list[str]:
+    """Return which signals the command has got, once no more come."""
+    assert process.stdout is not None
+    found = ""
+    while select.select([process.stdout], [], [], 0.5)[0]:
+        found += os.read(process.stdout.fileno(), 1 << 12).decode()
+    return found.splitlines()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGWINCH])
+def test_a_signal_is_passed_on_once(number: signal.Signals) -> None:
+    """Whether it is sent to mqs, or to all of its process group."""
+    with reporting() as (process, _):
+        os.kill(process.pid, number)
+        assert said(process) == [f"got {number.name}"]
+        os.killpg(process.pid, number)
+        assert said(process) == [f"got {number.name}"]
+
+
+def test_the_command_goes_on_when_mqs_is_killed() -> None:
+    """And nothing else is left of mqs."""
+    with reporting() as (process, pid):
+        children = {each for each in children_of(process.pid) if each != pid}
+        assert children
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        wait_until(lambda: all((stat := read_stat(each)) is None or stat.gone for each in children))
+        os.kill(pid, signal.SIGUSR1)
+        assert said(process) == ["got SIGUSR1"]
+
+
+def children_of(pid: int) -> set[int]:
+    """Return the children of a process."""
+    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+# ---------------------------------------------------------------- terminals
+
+
+class Terminal:
+    """An interactive shell with job control, in a terminal."""
+
+    def __init__(self) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**os.environ, "PS1": "$ ", "TERM": "dumb"})
+        self._seen = ""
+
+    def type(self, text: str) -> None:
+        """Type something."""
+        os.write(self._terminal, text.encode())
+
+    def until(self, text: str) -> str:
+        """Return what is printed until a text comes, and that."""
+        end = time.monotonic() + DEADLINE
+        while text not in self._seen:
+            assert time.monotonic() < end, self._seen
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                self._seen += os.read(self._terminal, 1 << 12).decode()
+        before, _, self._seen = self._seen.partition(text)
+        return before + text
+
+    def close(self) -> None:
+        """End it."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    """Give a terminal; what runs in it ends with it."""
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
+
+
+def typed(arguments: Sequence[str]) -> str:
+    """Return a command as it is typed."""
+    import shlex
+
+    return shlex.join([*MQS, *arguments]) + "\n"
+
+
+def test_ctrl_z_stops_it_with_its_command_and_fg_lets_both_go_on(terminal: Terminal) -> None:
+    """As the shell's job that the command would be without mqs."""
+    terminal.type(typed([sys.executable, "-c", REPORTS]))
+    pid = int(terminal.until("ready ") and terminal.until("\n"))
+    terminal.type("\x1a")
+    terminal.until("Stopped")
+    assert status_fields(pid)["State"].startswith("T")
+    terminal.type("fg\n")
+    terminal.until("got SIGCONT")
+    wait_until(lambda: not status_fields(pid)["State"].startswith("T"))
+    terminal.type("\x03")
+    terminal.until("got SIGINT")
+    os.kill(pid, signal.SIGKILL)
+    terminal.until("Killed")
+
+
+def test_the_command_has_the_terminal(terminal: Terminal) -> None:
+    """It reads what is typed, and may set the terminal to raw mode."""
+    terminal.type(typed(["sh", "-c", "stty raw -echo; dd bs=1 count=1 2>/dev/null; stty sane; echo :$?"]))
+    time.sleep(1.0)
+    terminal.type("\x03")
+    terminal.until("\x03:0")
+    terminal.type("echo code $?\n")
+    terminal.until("code 0")

