@@ -123,6 +123,23 @@ class MappedFiles:
                     os.close(descriptor)
 
 
+def is_same_outside(pid: int, path: str) -> bool:
+    """Return whether a path of a process's is, here, the very file or folder that it is for the process.
+
+    Where the process is in our own mount namespace and has our root, it is.
+    """
+    with suppress(OSError, ValueError):
+        theirs, ours = f"/proc/{pid}", "/proc/self"
+        if all(os.path.samefile(f"{theirs}/{each}", f"{ours}/{each}") for each in ("ns/mnt", "root")):  # noqa: PTH121
+            return True
+        descriptor = _open_in(f"{theirs}/root", path) if path.startswith("/") else None
+        if descriptor is not None:
+            there = os.fstat(descriptor)
+            os.close(descriptor)
+            return os.path.samestat(there, os.stat(path))  # noqa: PTH116
+    return False
+
+
 def _key(module: drgn.Module) -> tuple[str, int]:
     return module.name, getattr(module, "dynamic_address", 0)
 
