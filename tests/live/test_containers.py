@@ -52,6 +52,20 @@ exec "$@"
 """A file system of its own at $1, with the MPI that lies at $2, and the program $3 as ``program``."""
 
 
+STRIPPED_INSIDE = MPI_INSIDE.replace(
+    "shift 3",
+    """
+mount -t tmpfs none /usr/lib/debug
+id=$(readelf -n "$1"/program | sed -n 's/.*Build ID: //p')
+mkdir -p /usr/lib/debug/.build-id/"${id%"${id#??}"}"
+objcopy --only-keep-debug "$1"/program /usr/lib/debug/.build-id/"${id%"${id#??}"}"/"${id#??}".debug
+strip "$1"/program
+shift 3
+""",
+)
+"""The same, with the program's debug information in a file of its own."""
+
+
 def mqs(user: int | None, *arguments: object, fails: bool = False) -> str:
     """Return what ``mqs`` has printed for a user, None for root: where it fails, on standard error."""
     said = subprocess.run(
@@ -127,7 +141,8 @@ def in_one(compiler: Compiler) -> Iterator[Job]:
     def wrapped(program: Path) -> list[str]:
         place = prefix(OUTSIDE)
         launched = [place / "bin/mpiexec", "-n", RANKS, place / "program"]
-        return command(MPI_INSIDE, place, prefix(PYPI), program, *launched)
+        script = STRIPPED_INSIDE if Path("/usr/lib/debug").is_dir() else MPI_INSIDE
+        return command(script, place, prefix(PYPI), program, *launched)
 
     with job_of_user(compiler, OUTSIDE, PYPI, wrapped) as job:
         yield job
@@ -135,7 +150,7 @@ def in_one(compiler: Compiler) -> Iterator[Job]:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_job_in_a_container_gets_the_verdict_that_it_gets_outside(reader: str, in_one: Job) -> None:
-    """With the lines of its program, which lies inside alone; another MPI lies outside at the path of its own."""
+    """With its program's lines, whose debug file lies inside alone; at the path of its MPI another lies outside."""
     document = until_proved(READERS[reader], in_one.launcher.pid)
     check(document, PYPI, [truth["pid"] for truth in in_one.wait_until_ready()])
 
