@@ -19,9 +19,11 @@ from mqs_dll.calibrate.family import Family
 from mqs_dll.calibrate.launch import Installation
 from mqs_dll.calibrate.mpich.family import MpichFamily
 from mqs_dll.calibrate.openmpi.family import OpenMpiFamily
-from mqs_dll.contract.errors import CalibrationError
+from mqs_dll.contract.errors import CalibrationError, ContainedMpiError
 from mqs_dll.debugger.access import check_readable, not_permitted
+from mqs_dll.debugger.inside import is_same_outside
 from mqs_dll.debugger.proc import (
+    DELETED,
     MAX_STRINGS,
     mappings,
     owner_of,
@@ -29,6 +31,7 @@ from mqs_dll.debugger.proc import (
     user_name,
 )
 from mqs_dll.debugger.rights import distrusted
+from mqs_dll.library.layouts.profiles import user_folder
 
 FAMILIES: tuple[type[Family], ...] = (OpenMpiFamily, MpichFamily)
 """Those that can be calibrated."""
@@ -63,7 +66,7 @@ def find(where: str | None, mpiexec: Sequence[str] = ()) -> tuple[type[Family], 
         mpiexec: the command that starts jobs, where it is known.
 
     Raises:
-        CalibrationError: there is no such MPI, or a part of it is missing.
+        CalibrationError: there is no such MPI, or a part of it is missing, or it is in a container.
         ProcessError: the process can't be read.
     """
     if where is None:
@@ -201,25 +204,36 @@ def _by_process(pid: int, mpiexec: Sequence[str]) -> tuple[type[Family], Install
 
 
 def _searched(pid: int) -> str:
-    """Return where LD_LIBRARY_PATH makes a process search for libraries; empty if it isn't set."""
+    """Return where LD_LIBRARY_PATH makes a process search for libraries, without what a container has of its own."""
     try:
         variables = read_file(f"/proc/{pid}/environ", MAX_STRINGS).split(b"\0")
     except OSError:
         return ""
     start = b"LD_LIBRARY_PATH="
-    return os.fsdecode(next((each for each in variables if each.startswith(start)), start)[len(start) :])
+    folders = os.fsdecode(next((each for each in variables if each.startswith(start)), start)[len(start) :])
+    return ":".join(each for each in folders.split(":") if is_same_outside(pid, each))
 
 
 def _library_of_process(pid: int) -> Path:
-    """Return the MPI of a process, among its libraries whose names speak of MPI."""
+    """Return the MPI of a process, among its libraries whose names speak of MPI.
+
+    Raises:
+        ContainedMpiError: it may be one that the process's container has, and we don't.
+    """
     check_readable(pid)
     mapped = dict.fromkeys(mapping.path for mapping in mappings(pid))
     if not mapped:
         raise not_permitted(pid)
     paths = [path for path in map(Path, mapped) if path.name.startswith("libmpi")]
+    inside = [path for path in paths if not path.name.endswith(DELETED) and not is_same_outside(pid, str(path))]
     for path in paths:
-        if path.is_file() and _family_of(path):
+        if path not in inside and path.is_file() and _family_of(path):
             return path
+    if inside:
+        raise ContainedMpiError(
+            f"the MPI of process {pid}, {inside[0]}, is one of its container, and isn't run outside; "
+            f"a profile that was made inside belongs into {user_folder()}"
+        )
     gone = [path for path in paths if not path.is_file()]
     lost = f"; {gone[0]} can't be read from here, or was replaced since" if gone else ""
     raise CalibrationError(f"process {pid} has no library of {_titles()}{lost}")

@@ -134,6 +134,8 @@ def open_library(process: TargetProcess, choice: str) -> DynamicLibrary:
     from mqs_dll.debugger.dll import DynamicLibrary
 
     path = choose_library(process, choice)
+    if choice == AUTO and "/" in path:
+        _check_outside(process, path)
     named = choice == AUTO and "/" in path  # without one, dlopen looks in its own folders
     return DynamicLibrary(path, _checked(path) if named else None)
 
@@ -151,6 +153,19 @@ def choose_library(process: TargetProcess, choice: str) -> str:
     if choice == AUTO:
         return named_by_mpi(process)
     return str(Path(choice).resolve()) if Path(choice).exists() else choice
+
+
+def _check_outside(process: TargetProcess, path: str) -> None:
+    """Make sure that the path which a process names is, here, the file that it is for the process.
+
+    Raises:
+        DllError: it is another one, or none: the process is in a container.
+    """
+    from mqs_dll.debugger.inside import is_same_outside
+    from mqs_dll.debugger.live import LiveProcess
+
+    if isinstance(process, LiveProcess) and not is_same_outside(process.pid, path):
+        raise DllError(f"{path}, which the program names, is a file of its container, and isn't loaded outside")
 
 
 _checked_files: dict[tuple[int, int], int] = {}

@@ -360,6 +360,16 @@ class CalibrationError(MqsError):
     help = "`mqs calibrate --help` says what it needs; --keep DIR keeps the files of the runs."
 
 
+class ContainedMpiError(CalibrationError):
+    """The MPI of a process is in a container, where nothing is run for somebody outside."""
+
+    code = 181
+    help = (
+        "Run `mqs calibrate --out FILE.json` inside (`apptainer exec IMAGE mqs calibrate ...`), where libmqs has to be "
+        "installed too, and copy FILE.json into that folder."
+    )
+
+
 class FileError(MqsError):
     """A file is no library and no program that can be read. Never crosses the C interface."""
 

@@ -51,6 +51,8 @@ class File:
     size: int
     changed: int
     """When, in nanoseconds."""
+    root: str = field(default="", compare=False)
+    """Of its process, as a path; empty for ours."""
 
     def open(self) -> int | None:
         """Return a descriptor of it, None where it can't be had any more."""
@@ -69,8 +71,8 @@ def file_named(path: str | None) -> File | None:
         return None
 
 
-def _as_seen(path: str, seen: os.stat_result) -> File:
-    return File(path, seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+def _as_seen(path: str, seen: os.stat_result, root: str = "") -> File:
+    return File(path, seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, root)
 
 
 class MappedFiles:
@@ -79,6 +81,7 @@ class MappedFiles:
     def __init__(self, pid: int) -> None:
         """Initialize; nothing is opened yet."""
         self._pid = pid
+        self.root = f"/proc/{pid}/root"
         self._files: dict[tuple[str, int], File] = {}
 
     def of(self, module: drgn.Module) -> File | None:
@@ -91,7 +94,7 @@ class MappedFiles:
         mapped = list(mappings(self._pid)) if wanting else []
         for module in wanting:
             for descriptor, path in self._opened(module, mapped):
-                file = _as_seen(path, os.fstat(descriptor))
+                file = _as_seen(path, os.fstat(descriptor), self.root)
                 module.try_file(path, fd=descriptor)  # closes it
                 if not module.wants_loaded_file():
                     self._files[_key(module)] = file
@@ -115,12 +118,47 @@ class MappedFiles:
             return
         page = _first_page(module, mapping, mapped)
         for path in dict.fromkeys((mapping.path.removesuffix(DELETED), module.name)):
-            for root in (f"/proc/{self._pid}/root", ""):
+            for root in (self.root, ""):
                 descriptor = _open_in(root, path) if path.startswith("/") else None
                 if descriptor is not None and _is_mapped(descriptor, mapping, page):
                     yield descriptor, root + path
                 elif descriptor is not None:
                     os.close(descriptor)
+
+
+def find_debug_files(program: drgn.Program, root: str) -> None:
+    """Let a program's modules have debug files of their builds from a process's root, which are nowhere in ours."""
+
+    def find(modules: Sequence[drgn.Module]) -> None:
+        for module in modules:
+            build = (module.build_id or b"").hex()
+            if not build or not module.wants_debug_file():
+                continue
+            path = f"/usr/lib/debug/.build-id/{build[:2]}/{build[2:]}.debug"
+            descriptor = _open_in(root, path)
+            if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode):
+                module.try_file(root + path, fd=descriptor)  # if it is of this build; closes it
+            elif descriptor is not None:
+                os.close(descriptor)
+
+    program.register_debug_info_finder("inside", find, enable_index=-1)
+
+
+def is_same_outside(pid: int, path: str) -> bool:
+    """Return whether a path of a process's is, here, the very file or folder that it is for the process.
+
+    Where the process is in our own mount namespace and has our root, it is.
+    """
+    with suppress(OSError, ValueError):
+        theirs, ours = f"/proc/{pid}", "/proc/self"
+        if all(os.path.samefile(f"{theirs}/{each}", f"{ours}/{each}") for each in ("ns/mnt", "root")):  # noqa: PTH121
+            return True
+        descriptor = _open_in(f"{theirs}/root", path) if path.startswith("/") else None
+        if descriptor is not None:
+            there = os.fstat(descriptor)
+            os.close(descriptor)
+            return os.path.samestat(there, os.stat(path))  # noqa: PTH116
+    return False
 
 
 def _key(module: drgn.Module) -> tuple[str, int]:

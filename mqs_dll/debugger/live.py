@@ -2,7 +2,8 @@
 
 Nothing here writes to the process or stops it (stop.py does that). Symbols come from the files of the program
 and its libraries, stripped ones included; types only where debug information lies in those files or, found by
-build ID or debug link, in the usual directories. Nothing is ever fetched over the network.
+build ID or debug link, in the usual directories, or by build ID in a container's. Nothing is ever fetched over the
+network.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import drgn
 from mqs_dll.contract.errors import MqsError, NoSuchProcessError, ProcessError, TargetReadError
 from mqs_dll.debugger.access import check_readable, not_permitted
 from mqs_dll.debugger.bases import Closes, ReadInOnePiece, string_at
-from mqs_dll.debugger.inside import File, MappedFiles, file_named
+from mqs_dll.debugger.inside import File, MappedFiles, file_named, find_debug_files
 from mqs_dll.debugger.proc import check_owner, read_status, start_time
 
 logging.getLogger("drgn").addHandler(logging.NullHandler())  # else Python prints drgn's warnings on stderr
@@ -344,6 +345,7 @@ def _open(pid: int) -> _Opened:
         raise NoSuchProcessError(f"process {pid} has just exited") from None
     program, mapped = new_program(), MappedFiles(pid)
     program.register_debug_info_finder("mapped", mapped.find, enable_index=0)
+    find_debug_files(program, mapped.root)
     options = program.debug_info_options
     options.try_procfs = options.try_module_name = False  # the name is a path of the process's, not of ours
     try:

@@ -33,6 +33,7 @@ from mqs_dll.debugger.dll import DynamicLibrary, DynamicProcess
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.job.snapshot import CoreView, Hidden, QueueSnapshot
 from mqs_dll.library.session import Library
+from tests.support.containers import command, skip_without_containers
 from tests.support.memory_image import MemoryImage, NoSymbols
 from tests.support.targets import Plan, compile_target, compile_vendor, running, states
 from tests.support.ways import run_host
@@ -537,6 +538,28 @@ def test_another_users_library_is_not_run_because_a_process_names_it(vendors: Pa
     with pytest.raises(DllError, match="belongs to user 12345"):
         open_library(process, "auto")
     assert open_library(process, str(library)).path == str(library)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("outside", ["another", "nothing", "the same"])
+def test_what_a_process_names_in_a_container_is_loaded_if_it_is_the_very_file(
+    outside: str, vendors: Path, tmp_path: Path
+) -> None:
+    """Whatever file has its path outside: it isn't what the process means."""
+    skip_without_containers(None)
+    place = tmp_path / "place"
+    place.mkdir()
+    planner = compile_target(tmp_path / "planner", "planner.c", f'-DDLL_NAME="{place}/good.so"')
+    if outside != "nothing":
+        shutil.copy(vendors / "good.so", place)
+    mount = "" if outside == "the same" else 'mount -t tmpfs none "$1"; cp "$2"/good.so "$1"; '
+    contained = command(f'{mount}shift 2; exec "$@"', place, vendors, planner, users=False)
+    with running(*contained) as process, LiveProcess(process.pid) as target:
+        if outside == "the same":
+            assert open_library(target, "auto").path == f"{place}/good.so"
+            return
+        with pytest.raises(DllError, match=f"{place}/good.so, which the program names, is a file of its container"):
+            open_library(target, "auto")
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757])

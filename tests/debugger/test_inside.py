@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 
 from mqs_dll.debugger import inside
 from mqs_dll.debugger.inside import pids_known_to, threads_known_to
+from mqs_dll.debugger.job.stacks.lines import lines_at
 from mqs_dll.debugger.live import LiveProcess
 from tests.support.containers import as_user, child_of, command, open_folder, running, skip_without_containers
-from tests.support.targets import compile_target
+from tests.support.targets import SOURCES, compile_target
 
 pytestmark = pytest.mark.root
 
@@ -36,6 +38,17 @@ ln -s /real/liblamp.so "$1"/app/liblamp.so
 exec chroot "$1" /app/room
 """
 """A root of its own, in which a library is found by a link."""
+
+
+A_ROOT_WITH_DEBUG_FILES = """
+mount -t tmpfs none "$1"
+mkdir -p "$1"/app "$1"/usr/lib/debug
+cp -L "$2"/room "$2"/liblamp.so "$1"/app
+for each in $(ldd "$2"/room | grep -o '/[^ ]*lib[^ ]*'); do cp -L --parents "$each" "$1"; done
+cp -R "$2"/debug "$1"/usr/lib/debug/.build-id
+exec chroot "$1" /app/room
+"""
+"""A root with nothing but these files, and debug files by their builds."""
 
 
 @pytest.fixture
@@ -117,6 +130,44 @@ def test_links_are_followed_where_the_kernel_or_a_filter_knows_no_roots(
     build(place, 2, "none", place)
     with running(command(AT_A_PATH, place, own)) as process:
         assert as_user(lambda: seen(process.pid)) == repr([(1, [])])
+
+
+@pytest.mark.parametrize("its", ["own", "another build's", "text", "a pipe"])
+def test_debug_information_of_a_container_is_read_by_its_build(its: str, folder: Path) -> None:
+    """Types and lines of a stripped library come from /usr/lib/debug inside, if the file there is of the same build."""
+    own = folder / "own"
+    own.mkdir()
+    build = "0123456789abcdef"
+    options = ("-shared", "-fPIC", "-g", "-Wl,-soname,liblamp.so", "-DKIND=1")
+    library = compile_target(own / "liblamp.so", "lamp.c", *options, f"-Wl,--build-id=0x{build}")
+    compile_target(own / "room", "room.c", "-fPIC", "-pie", str(library), "-Wl,-rpath,/app")
+    debug = own / "debug" / build[:2] / f"{build[2:]}.debug"
+    debug.parent.mkdir(parents=True)
+    other = compile_target(own / "other.so", "lamp.c", *options)
+    source = library if its == "own" else other
+    subprocess.run(["objcopy", "--only-keep-debug", source, debug], check=True)
+    subprocess.run(["strip", library], check=True)
+    if its == "text":
+        debug.write_text("no debug information")
+    elif its == "a pipe":
+        debug.unlink()
+        os.mkfifo(debug)
+    place = folder / "place"
+    place.mkdir()
+    with running(command(A_ROOT_WITH_DEBUG_FILES, place, own)) as process:
+        expected = (12, f"{SOURCES / 'lamp.c'}") if its == "own" else (None, None)
+        assert as_user(lambda: types_and_lines(process.pid)) == repr(expected)
+
+
+def types_and_lines(pid: int) -> tuple[int | None, str | None]:
+    """Return the size of a type of the library, and the source file of its function."""
+    with LiveProcess(pid) as process:
+        function = process.image.find_function("lamp_watts")
+        assert function is not None
+        module = process.program.module(function)
+        lines = lines_at(module, function, process.image.file_of(module))
+        lamp = process.image.find_type("lamp_t")
+        return lamp and process.image.type_size(lamp), lines[0].file if lines else None
 
 
 @pytest.mark.parametrize("build_id", BUILDS)

@@ -14,15 +14,20 @@ from typing import Any
 
 import pytest
 
+from mqs_dll.calibrate.discovery import find
+from mqs_dll.commands.cli import EXIT_UNREADABLE
+from mqs_dll.contract.errors import ContainedMpiError
+from mqs_dll.debugger import library_path
 from mqs_dll.debugger.inside import pids_known_to
 from mqs_dll.debugger.job.find.proctable import read_proctable
 from mqs_dll.debugger.proc import numbers_of
 from tests.support.closed import NOBODY
 from tests.support.containers import as_user, child_of, command, open_folder, skip_without_containers
-from tests.support.jobs import Compiler, Job, launch
+from tests.support.jobs import Compiler, Job, launch, running
 from tests.support.matrix import Matrix, Place
-from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.mpis import Mpi, find_mpis, mpis_inside, skip_without
 from tests.support.places import HANG, compared, until_proved
+from tests.support.releases import DIRECTORY
 from tests.support.targets import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.mpi]
@@ -31,6 +36,7 @@ PYPI, OUTSIDE = MPIS["mpich-4.3.2-pypi"], MPIS["mpich-4.2.3-pypi"]
 """The MPI in the container, and another one at its path outside. Neither has an id of its build."""
 DEBIAN = MPIS["openmpi-debian"]
 """Its mpirun lists the PIDs of its ranks."""
+DEBIAN_13 = next(mpi for mpi in mpis_inside() if mpi.name == "openmpi-trixie")
 INSIDE = "inside"
 PLACES = {"user": Place.CONTAINER, "root": Place.CONTAINER_BY_ROOT, INSIDE: Place.CONTAINER_INSIDE}
 READERS = list(PLACES)
@@ -47,8 +53,25 @@ exec "$@"
 """A file system of its own at $1, with the MPI that lies at $2, and the program $3 as ``program``."""
 
 
-def mqs(reader: str, job: Job, *arguments: object) -> str:
-    """Return what ``mqs`` has printed for root, or for the job's user: outside, or in the job's container."""
+STRIPPED_INSIDE = MPI_INSIDE.replace(
+    "shift 3",
+    """
+mount -t tmpfs none /usr/lib/debug
+id=$(readelf -n "$1"/program | sed -n 's/.*Build ID: //p')
+mkdir -p /usr/lib/debug/.build-id/"${id%"${id#??}"}"
+objcopy --only-keep-debug "$1"/program /usr/lib/debug/.build-id/"${id%"${id#??}"}"/"${id#??}".debug
+strip "$1"/program
+shift 3
+""",
+)
+"""The same, with the program's debug information in a file of its own."""
+
+
+def mqs(reader: str, job: Job, *arguments: object, fails: bool = False) -> str:
+    """Return what ``mqs`` has printed for root, or for the job's user: outside, or in the job's container.
+
+    Where it fails, it is what it has printed on standard error.
+    """
     user, entered = (None if reader == "root" else NOBODY), []
     if reader == INSIDE:
         spaces = ["--user", "--mount", *(["--pid"] if has_numbers(job) else [])]
@@ -58,8 +81,8 @@ def mqs(reader: str, job: Job, *arguments: object) -> str:
         user=user, group=user, extra_groups=None if user is None else [],
         env={**os.environ, "HOME": "/nonexistent"}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert said.stdout, said.stderr
-    return said.stdout
+    assert (said.returncode == EXIT_UNREADABLE) == fails, said.stderr
+    return said.stderr if fails else said.stdout
 
 
 def has_numbers(job: Job) -> bool:
@@ -128,7 +151,8 @@ def in_one(compiler: Compiler) -> Iterator[Job]:
     def wrapped(program: Path) -> list[str]:
         place = prefix(OUTSIDE)
         launched = [place / "bin/mpiexec", "-n", HANG.ranks, place / "program"]
-        return command(MPI_INSIDE, place, prefix(PYPI), program, *launched)
+        script = STRIPPED_INSIDE if Path("/usr/lib/debug").is_dir() else MPI_INSIDE
+        return command(script, place, prefix(PYPI), program, *launched)
 
     with job_of_user(compiler, OUTSIDE, PYPI, wrapped) as job:
         yield job
@@ -136,7 +160,7 @@ def in_one(compiler: Compiler) -> Iterator[Job]:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_job_in_a_container_gets_the_verdict_that_it_gets_outside(reader: str, in_one: Job, matrix: Matrix) -> None:
-    """With the lines of its program, which lies inside alone; another MPI lies outside at the path of its own."""
+    """With its program's lines, whose debug file lies inside alone; at the path of its MPI another lies outside."""
     document = report(reader, in_one)
     found = compared(document, PYPI)
     assert pids_of(document) == [truth["pid"] for truth in in_one.wait_until_ready()]
@@ -169,11 +193,55 @@ def test_ranks_of_one_job_may_be_in_a_container_each(reader: str, compiler: Comp
     matrix.record_place(Place.CONTAINERS, found)
 
 
+@pytest.mark.parametrize("reader", ["user", "root"])
+def test_an_mpi_of_a_container_is_not_calibrated_outside(reader: str, in_one: Job) -> None:
+    """Neither it nor what has its path outside is run: a sentence says how it is done inside."""
+    pid = in_one.wait_until_ready()[1]["pid"]
+    said = mqs(reader, in_one, "calibrate", pid, fails=True)
+    library = prefix(OUTSIDE).resolve() / "lib/libmpi.so.12"
+    assert library.exists()
+    assert said.startswith(
+        f"mqs: the MPI of process {pid}, {library}, is one of its container, and isn't run outside; "
+    )
+
+
+def test_an_mpi_of_another_debian_is_not_calibrated_outside(compiler: Compiler) -> None:
+    """The kernel tells a path outside that leads to its very file, which other libraries would be taken to outside."""
+    skip_without(DEBIAN_13)
+    with running(compiler, DEBIAN_13, DEBIAN_13.transports[0], "idle", 2) as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        with pytest.raises(ContainedMpiError, match=rf"the MPI of process {pid}, {DIRECTORY}.* isn't run outside"):
+            find(str(pid))
+
+
+def test_a_profile_that_was_made_inside_is_used_outside(
+    in_one: Job, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the sentence says that sends one inside: by `mqs calibrate --out`, in a container of the same MPI."""
+    place, program = prefix(OUTSIDE), compiler.compile(OUTSIDE, "idle")
+    with open_folder() as folder:
+        os.chown(folder, NOBODY, NOBODY)
+        shutil.copy(program, folder / "copied")
+        calibrate = [sys.executable, "-m", "mqs_dll", "calibrate", place, "--name", "made-inside"]
+        calibrate += ["--out", folder / "made.json"]
+        subprocess.run(
+            command(MPI_INSIDE, place, prefix(PYPI), folder / "copied", *calibrate),
+            user=NOBODY, group=NOBODY, extra_groups=[], cwd=ROOT, env={**os.environ, "HOME": "/nonexistent"}, check=True
+        )  # fmt: skip
+        monkeypatch.setenv("MQS_PROFILES", str(folder))
+        assert "profile made-inside" in mqs("user", in_one, "show", in_one.wait_until_ready()[1]["pid"], "--all")
+
+
 def with_numbers(program: Path) -> list[str]:
-    """Return what starts the scene in a container in which processes have numbers of their own."""
-    script = 'mount -t tmpfs none /opt; cp "$1" /opt/program; shift; exec "$@"'
-    launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", HANG.ranks, "/opt/program"]
-    return command(script, program, *launched, pids=True)
+    """Return what starts the scene in a container in which processes have numbers of their own.
+
+    Of the MPI it has the same files as are outside, and in /opt the libraries of `mqs env`.
+    """
+    script = 'mount -t tmpfs none /opt; cp "$1" "$2" "$3" /opt; mv /opt/copied /opt/program; shift 3; exec "$@"'
+    libraries = library_path.library(), library_path.dll_name_library()
+    launched = [DEBIAN.mpiexec, *DEBIAN.options, *DEBIAN.transports[0].arguments, "-n", HANG.ranks]
+    launched += ["-x", f"LD_PRELOAD=/opt/{libraries[1].name}", "-x", "LD_LIBRARY_PATH=/opt:/usr/lib", "/opt/program"]
+    return command(script, program, *libraries, *launched, pids=True)
 
 
 @pytest.fixture(scope="module")
@@ -202,12 +270,31 @@ def test_inside_a_container_ranks_have_their_own_numbers(numbered: Job, matrix: 
     matrix.record_place(Place.NUMBERED_INSIDE, found)
 
 
+def test_an_mpi_that_a_container_has_from_outside_is_calibrated_there(numbered: Job) -> None:
+    """It is the very file. Of the folders that its libraries are searched in, those count that are the same outside."""
+    _, found = find(str(own_pids_of(numbered)[0]))
+    assert found.library.samefile("/usr/lib/x86_64-linux-gnu/libmpi.so.40")
+    assert set((found.searched or "").split(":")) == {"/usr/lib"}
+
+
+@pytest.mark.parametrize("reader", ["user", "root"])
+def test_a_library_that_a_container_names_is_not_loaded_outside(reader: str, numbered: Job) -> None:
+    """Its path would lead to another file, or to none."""
+    said = mqs(reader, numbered, "show", own_pids_of(numbered)[0], "--dll", "auto", fails=True)
+    assert "/opt/libmqs.so, which the program names, is a file of its container, and isn't loaded outside" in said
+
+
+def own_pids_of(job: Job) -> list[int]:
+    """Return the numbers outside of the ranks of a job that has numbers of its own."""
+    known = pids_known_to(first_of(job))
+    assert known is not None
+    return [known[each["pid"]] for each in job.wait_until_ready()]
+
+
 def test_jobs_whose_launchers_have_the_same_number_are_told_apart(numbered: Job, compiler: Compiler) -> None:
     """Open MPI names a job by its host and its launcher's PID; an agent of root's is asked by that name."""
     with job_of_user(compiler, DEBIAN, DEBIAN, with_numbers) as other:
         for job in (numbered, other):
-            known = pids_known_to(first_of(job))
-            assert known is not None
             document = report("root", job)
             compared(document, DEBIAN)
-            assert pids_of(document) == [known[each["pid"]] for each in job.wait_until_ready()]
+            assert pids_of(document) == own_pids_of(job)

@@ -163,6 +163,9 @@ OPEN_MPI_ENVIRONMENT = {
 }
 STANDARD_ABI = "/usr/lib/x86_64-linux-gnu/openmpi"
 """Where Debian's Open MPI has the header and the library of the MPI standard's binary interface."""
+MPICH_STANDARD_ABI = "/usr/lib/x86_64-linux-gnu/mpi_abi_mpich"
+MPICH_ABI_LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libmpi_abi_mpich.so.1.0.0")
+"""The same of Debian's MPICH."""
 OPEN_MPI_OPTIONS = ("--oversubscribe",)
 
 
@@ -274,7 +277,15 @@ def mpis_inside() -> list[Mpi]:
         _inside("bullseye", "MPICH", CH3),
         _inside("trixie", "Open MPI", OB1),
         _inside("trixie", "MPICH", ONLY_UCX),
-        _inside("forky", "MPICH", ONLY_UCX),
+        mpich := _inside("forky", "MPICH", ONLY_UCX),
+        replace(
+            mpich,
+            name=f"{mpich.name}-abi",
+            mpicc=mpich.mpicc and Path("/usr/bin/gcc"),  # mpicc_abi.mpich links with a library that no package has
+            flags=(f"-I{MPICH_STANDARD_ABI}/include", f"-l:{MPICH_ABI_LIBRARY.name}"),
+            options=("-genv", "LD_PRELOAD", str(MPICH_ABI_LIBRARY)),  # by its name Open MPI's is found
+            library="libmpi_abi",
+        ),
         forky := _inside("forky", "Open MPI", OB1, CM),
         replace(
             forky,

@@ -9,7 +9,7 @@ from typing import Any
 
 from mqs_dll.calibrate.dump import WORD, Dump
 from mqs_dll.calibrate.layout_solver import SIZES, MemberRow, Place, number
-from mqs_dll.calibrate.mpich.layout_solver import COMMS, MpichLayoutSolver, comm_of, find_number, is_near
+from mqs_dll.calibrate.mpich.layout_solver import MpichLayoutSolver, comm_of, find_number, is_near
 from mqs_dll.calibrate.offset_solver import Solved, Unsolved
 from mqs_dll.contract.errors import CalibrationError
 from mqs_dll.library.mpi.mpich import handles
@@ -52,7 +52,7 @@ def _pair(solver: MpichLayoutSolver, dump: Dump) -> int:
     Raises:
         CalibrationError: there is not one such place outside communicators, which ch3 chains.
     """
-    world, alone = (solver.address(dump, handle) for handle in COMMS)
+    world, alone = (solver.comm(dump, label) for label in ("world", "self"))
     comms = [array.addresses() for array in solver.arrays[dump, handles.COMM]]
     found = [
         place

@@ -22,7 +22,8 @@ COMMS = (0x44000000, 0x44000001)
 STANDARD_COMMS = {0x101: COMMS[0], 0x102: COMMS[1]}
 """What a program calls them that uses the MPI standard's ABI."""
 
-MAX_HANDLE = (1 << 32) - 1
+MAX_PREDEFINED = 0x3FF
+"""The greatest predefined handle of the MPI standard's ABI, where others are addresses (MPI 5.0, appendix A)."""
 
 INDEX_BITS = 12
 """Of a handle: the place in a block; the block's number is above."""
@@ -77,13 +78,13 @@ class MpichLayoutSolver(LayoutSolver):
         """
         address = self.find(dump, handle)
         if not address:
-            by = "at" if handle > MAX_HANDLE else "with the handle"
+            by = "at" if is_address(dump, handle) else "with the handle"
             raise NotFoundYet(f"there is no object {by} {STANDARD_COMMS.get(handle, handle):#x}")
         return address
 
     def find(self, dump: Dump, handle: int) -> int:
         """Return the same, 0 where there is none: a send that is over at once has a predefined request."""
-        if handle > MAX_HANDLE:  # the MPI standard's ABI: handles are addresses
+        if is_address(dump, handle):
             return handle if any(self.is_object(dump, cls, handle) for cls in handles.CLASSES) else 0
         handle = STANDARD_COMMS.get(handle, handle)
         arrays = self.arrays[dump, handles.class_of(handle)]
@@ -100,7 +101,9 @@ class MpichLayoutSolver(LayoutSolver):
 
     def handle_inside(self, dump: Dump, handle: int) -> int:
         """Return the handle that MPICH itself uses for an object of the program."""
-        return self.member(dump, self.address(dump, handle), HEAD, "handle", "I") if handle > MAX_HANDLE else handle
+        if not is_address(dump, handle):
+            return handle
+        return self.member(dump, self.address(dump, handle), HEAD, "handle", "I")
 
     def is_object(self, dump: Dump, cls: int, address: int) -> bool:
         """Return whether an object of a class lies at an address."""
@@ -193,6 +196,11 @@ class MpichLayoutSolver(LayoutSolver):
 def comm_of(dump: Dump, label: str) -> dict[str, Any]:
     """Return the truth's entry of a communicator of a process."""
     return dump.of("comms", label=label)[0]
+
+
+def is_address(dump: Dump, handle: int) -> bool:
+    """Return whether a handle of the program is an object's address, which may be as small as a number of MPICH's."""
+    return handle > MAX_PREDEFINED and comm_of(dump, "world")["handle"] in STANDARD_COMMS
 
 
 def is_near(dump: Dump, rank: int) -> bool:

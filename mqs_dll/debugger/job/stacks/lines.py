@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import drgn
 
-from mqs_dll.debugger.inside import File
+from mqs_dll.debugger.inside import File, find_debug_files
 from mqs_dll.debugger.live import new_program
 
 _MAX_FILES = 32
@@ -55,6 +55,8 @@ def _open(linked: _Linked) -> drgn.Program | None:
     if descriptor is None:
         return None
     program = new_program()
+    if linked.file.root:
+        find_debug_files(program, linked.file.root)
     module = program.extra_module(linked.file.path, create=True)
     module.address_range = (linked.start, linked.end)
     module.build_id = linked.build_id
