@@ -88,6 +88,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--dot", action="store_true", help="print the wait-for graph in Graphviz's language")
     out.add_argument("--svg", metavar="FILE", help="draw the wait-for graph")
     out.add_argument("--html", metavar="FILE", help="write a page with verdict, graph and tables")
+    out.add_argument("--junit", metavar="FILE", help="write the verdict as a test of JUnit's")
     out.add_argument(
         "--save", metavar="FILE", help="keep all that was read, for --load and `mqs diff` (.gz: compressed)"
     )
@@ -228,6 +229,10 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
         from mqs_dll.report import html
 
         _write(options.html, html.render(job, verdict))
+    if options.junit:
+        from mqs_dll.report import ci
+
+        _write(options.junit, ci.junit(job, verdict).decode())
 
 
 def _write(path: str, text: str) -> None:
@@ -254,7 +259,7 @@ def _print(options: argparse.Namespace, job: Job, verdict: Verdict) -> None:
         from mqs_dll.report import dot
 
         sys.stdout.write(dot.render(job, verdict))
-    elif "-" not in (options.svg, options.html, options.save):
+    elif "-" not in (options.svg, options.html, options.junit, options.save):
         from mqs_dll.report import terminal, text
 
         terminal.console().print(text.render(job, verdict, everything=options.all_ranks))

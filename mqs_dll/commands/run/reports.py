@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 from contextlib import suppress
 from datetime import datetime
@@ -25,14 +26,15 @@ def say(text: str) -> None:
 class Reports:
     """The reports on one job."""
 
-    def __init__(self, folder: Path, pid: int) -> None:
+    def __init__(self, folder: Path, pid: int, junit: str | None = None) -> None:
         """Begin.
 
         Args:
             folder: where they are saved.
+            junit: the file for the last of them as a test of JUnit's.
             pid: after which they are named where no batch system has a name for the job.
         """
-        self._folder, self._pid, self._began = folder, pid, time.monotonic()
+        self._folder, self._pid, self._junit, self._began = folder, pid, junit, time.monotonic()
 
     def add(self, what: str, job: Path) -> None:
         """Print what is wrong with a job, and save it.
@@ -41,16 +43,45 @@ class Reports:
             what: why it is reported now.
             job: where it was saved as it was sampled.
         """
-        from mqs_dll.commands import cli
-
         stem = self._folder / f"mqs-run-{_job_id(self._pid)}-{datetime.now():%Y%m%dT%H%M%S}"
         say(f"{what}, after {time.monotonic() - self._began:.0f} s:")
         arguments = ["job", "--load", str(job)]
         if kept := _keep(job, Path(f"{stem}.json.gz")):
             arguments += ["--html", f"{stem}.html"]
-        os.waitpid(in_own_process(lambda: cli.main(arguments), output=2), 0)
+        if self._junit:
+            arguments += ["--junit", self._junit]
+        os.waitpid(in_own_process(lambda: _print(arguments, job), output=2), 0)
         if kept:
             say(f"saved as {stem}.json.gz and .html")
+
+
+def _print(arguments: list[str], job: Path) -> int:
+    """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code."""
+    from mqs_dll.commands import cli
+
+    on_gitlab = os.environ.get("GITLAB_CI") == "true"
+    if on_gitlab:
+        print(f"\x1b[0Ksection_start:{time.time():.0f}:mqs[collapsed=true]\r\x1b[0KWhere the ranks are", flush=True)
+    code = cli.main(arguments)
+    if on_gitlab:
+        print(f"\x1b[0Ksection_end:{time.time():.0f}:mqs\r\x1b[0K", flush=True)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        _tell_github(job)
+    return code
+
+
+def _tell_github(job: Path) -> None:
+    from mqs_dll.job import saved
+    from mqs_dll.report import ci
+    from mqs_dll.verdict.conclude import conclude
+
+    read = saved.load(str(job))
+    verdict = conclude(read)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        indented = textwrap.indent(ci.plain(read, verdict), "    ")
+        with suppress(OSError), Path(summary).open("a") as file:
+            file.write(f"### mqs\n\n{indented}\n")
+    sys.stdout.write(ci.annotation(read, verdict, os.environ.get("GITHUB_WORKSPACE", "")))
 
 
 def _keep(job: Path, path: Path) -> bool:
