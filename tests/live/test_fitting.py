@@ -17,18 +17,19 @@ from mqs_dll.library.layouts.profiles import Profile, available, shipped
 from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.base import AttachedMpi
 from mqs_dll.library.mpi.mpich import adapter as mpich_adapter
-from mqs_dll.library.mpi.mpich import fitting, handles, views
+from mqs_dll.library.mpi.mpich import fitting, fitting_shm, handles, views
 from mqs_dll.library.mpi.mpich.adapter import AttachedMpich
 from mqs_dll.library.mpi.openmpi import adapter as openmpi_adapter
 from mqs_dll.library.session import Library
 from tests.support.matrix import WITHOUT_PROFILES, Matrix
-from tests.support.mpis import NETMODS, ONLY_UCX, find_mpis, mpichs, mpis_inside
+from tests.support.mpis import NETMODS, ONLY_UCX, SHM, find_mpis, mpichs, mpis_inside
 from tests.support.scenes import (
     COLLECTIVES,
     COMMUNICATORS,
     DIRECT,
     DOZEN,
     SEEN_IN_ALL_WAYS,
+    SENDS,
     TRAFFIC,
     Case,
     Scene,
@@ -46,7 +47,9 @@ SECONDS = 0.5
 
 DEBIAN = [mpi for mpi in mpichs() if mpi.name == "mpich-debian"]
 WITHOUT_SHARED_MEMORY = [*DEBIAN, *(mpi for mpi in mpis_inside() if mpi.name == "mpich-trixie")]
-RELATED = [*WITHOUT_SHARED_MEMORY, *(mpi for mpi in mpichs() if mpi.name in ("mpich-4.0.3-pypi", "mpich-4.2.3-pypi"))]
+WITH_SHARED_MEMORY = [mpi for mpi in mpichs() if mpi.name in ("mpich-4.0.3-pypi", "mpich-4.2.3-pypi")]
+OTHER_LINES = ("mpich-4.1.3-pypi", "mpich-4.3.2-pypi", "mpich-5.0.2-pypi")
+RELATED = [*WITHOUT_SHARED_MEMORY, *WITH_SHARED_MEMORY]
 """Those of whose release line another build has a profile."""
 
 
@@ -93,39 +96,40 @@ def shown_without_profiles(scene: Scene) -> str:
         seen = read_by(scene.job.mpi, DIRECT, scene.processes)
     except LayoutError:
         return "refused"
-    gone, hidden = scene.job.transport in NETMODS, []
+    gone = scene.job.transport in NETMODS
     for truth, process, each in zip(scene.truths, scene.processes, seen, strict=True):
         assert compare_communicators(truth, each.communicators, freed_may_be_gone=gone) == []
-        queues = [queue for communicator in each.communicators for queue in communicator.queues]
-        hidden += [bool(queue.hidden and fitting.NEVER_SHOWN[0] in queue.hidden.reason) for queue in queues]
-        if not any(hidden):
-            assert compare_operations(truth, each.communicators, process.fetch) == []
-    assert all(hidden) or not any(hidden)
-    return "communicators right" if all(hidden) else "right"
+        assert compare_operations(truth, each.communicators, process.fetch) == []
+    return "right"
 
 
 @scenes((mpi, mpi.transports[0], COMMUNICATORS) for mpi in (*find_mpis(), *mpis_inside()) if mpi.in_matrix)
-def test_without_its_profiles_an_mpi_is_shown_right_in_part_or_not(
-    scene: Scene, withhold: Withhold, matrix: Matrix
-) -> None:
+def test_without_its_profiles_an_mpi_is_shown_right_or_not(scene: Scene, withhold: Withhold, matrix: Matrix) -> None:
     """What is shown is what MPI told the program. An MPICH of whose line another build has a profile isn't refused."""
     withhold(scene.processes[0])
     mpi = scene.job.mpi
     shown = shown_without_profiles(scene)
-    assert shown != "refused" or mpi not in RELATED
-    assert shown == "right" or mpi not in WITHOUT_SHARED_MEMORY
+    assert shown == "right" or mpi not in RELATED
     matrix.record(mpi, scene.job.transport, WITHOUT_PROFILES, shown)
 
 
-@scenes((mpi, ONLY_UCX, case) for mpi in DEBIAN for case in (*SEEN_IN_ALL_WAYS, *TRAFFIC, *COLLECTIVES, *RANDOM))
+FITTED = [*((mpi, ONLY_UCX) for mpi in DEBIAN), *((mpi, SHM) for mpi in WITH_SHARED_MEMORY)]
+
+
+@scenes((*place, case) for place in FITTED for case in (*SEEN_IN_ALL_WAYS, *TRAFFIC, *COLLECTIVES, *RANDOM))
 def test_all_that_a_fitted_layout_shows_is_true(scene: Scene, withhold: Withhold) -> None:
-    """Communicators, and each field of each operation, are those that MPI told the program."""
+    """Communicators, and each field of each operation, are those that MPI told the program.
+
+    A rank that has sends alone shows its queues once another one has shown where they lie.
+    """
     withhold(scene.processes[0])
+    read_by(scene.job.mpi, DIRECT, scene.processes)
+    gone = scene.job.transport in NETMODS
     for truth, process, each in zip(
         scene.truths, scene.processes, read_by(scene.job.mpi, DIRECT, scene.processes), strict=True
     ):
         if scene.job.program == COMMUNICATORS.program:
-            assert compare_communicators(truth, each.communicators, freed_may_be_gone=True) == []
+            assert compare_communicators(truth, each.communicators, freed_may_be_gone=gone) == []
         assert compare_operations(truth, each.communicators, process.fetch) == []
 
 
@@ -215,6 +219,79 @@ def test_what_contradicts_a_fit_refuses_it(target: Tampered, withhold: Withhold)
     refused(target, "has no communicator, or no counter of completion")
     target.mend()
     attached(target)
+
+
+@scenes((mpi, SHM, DOZEN) for mpi in WITH_SHARED_MEMORY)
+def test_with_shared_memory_receives_show_where_requests_have_theirs(target: Tampered, withhold: Withhold) -> None:
+    """Each member lies where calibration found it. Records at two places, or at none, hide the queues."""
+    known = as_mpich(withhold(target))._identity
+    layouts, memory = known.common.layouts, Memory(target)
+    fitted = attached(target)._identity.common.layouts
+    assert members(layouts).items() <= members(fitted).items()
+    for struct in (fitting.REQUEST, views.AmExtension.struct):
+        assert fitted.struct(struct).offsets == layouts.struct(struct).offsets
+    offsets = layouts.struct(fitting.REQUEST).offsets
+    start, first = offsets["dev.ch4.am.req"], offsets[fitting.STARTS[0]]
+    requests = known.pools.live(handles.REQUEST)
+
+    for at in requests:
+        target.overlay[at + first] = memory.read(at + start, 48)
+    hides_the_queues(target)
+    for at in requests:
+        target.write(at + offsets["dev.ch4.am.datatype"], 0, 4)
+    hides_the_queues(target)
+    assert fitting.NOT_SHOWN[0] not in str(look(target))
+
+
+def hides_the_queues(target: Tampered) -> None:
+    """Make sure that a process shows its communicators, and why not its queues; mend it."""
+    fitting._known_starts.clear()
+    shown = look(target)
+    assert shown.communicators
+    assert all(fitting.NOT_SHOWN[0] in each for queue in Queue for each in reasons(shown, queue))
+    assert all(reasons(shown, queue) for queue in Queue)
+    target.mend()
+
+
+@scenes((mpi, SHM, DOZEN) for mpi in mpichs() if mpi.name in OTHER_LINES and not mpi.library)
+def test_the_active_messages_of_another_netmod_s_build_are_found(
+    target: Tampered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with other netmods, a profile has them 16 bytes further back: they are found where calibration found them."""
+    known = attached(target)._identity.common
+    assert known.profile is not None
+    request = known.layouts.struct(fitting.REQUEST)
+    offsets = {name: at + 16 if name.startswith(fitting_shm.AM) else at for name, at in request.offsets.items()}
+    moved = request._replace(size=known.layouts.size(fitting.REQUEST) + 16, offsets=offsets)
+    other = known.profile._replace(name="other", builds=(), layouts=Layouts([moved, *known.layouts]))
+    monkeypatch.setattr(mpich_adapter, "available", lambda mpi: ([other], []))
+    monkeypatch.setattr(fitting, "_known_starts", {})
+    found = attached(target)._identity.common
+    assert "fitted from profile other" in found.layouts.summary()
+    assert found.layouts.struct(fitting.REQUEST).offsets == request.offsets
+
+
+@scenes((mpi, SHM, DOZEN) for mpi in mpichs() if mpi.name == OTHER_LINES[-1] and not mpi.library)
+def test_active_messages_that_no_profile_of_the_line_has_stay_unseen(
+    target: Tampered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4.3 and 5.0 how they are laid out is known from a build with shared memory alone."""
+    (other,) = (each for each in shipped("mpich") if each.name == "mpich-5.0.2-ucx-x86_64")
+    monkeypatch.setattr(mpich_adapter, "available", lambda mpi: ([other], []))
+    shown = look(target)
+    assert shown.communicators
+    assert all(fitting.NEVER_SHOWN[0] in each for queue in Queue for each in reasons(shown, queue))
+    assert all(reasons(shown, queue) for queue in Queue)
+
+
+@scenes((mpi, SHM, SENDS) for mpi in WITH_SHARED_MEMORY)
+def test_a_rank_that_only_sends_shows_its_queues_once_another_rank_has(scene: Scene, withhold: Withhold) -> None:
+    """ch4 leaves parts of a send's record as they were, which prove nothing."""
+    withhold(scene.processes[0])
+    session = Library().setup_image(scene.processes[0].image).setup_process(scene.processes[0])
+    assert "left out" in session.has_queues()
+    attached(scene.processes[1])
+    assert "whose active messages lie at" in session.has_queues()
 
 
 @scenes((mpi, ONLY_UCX, DOZEN) for mpi in DEBIAN)

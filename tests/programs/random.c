@@ -388,7 +388,8 @@ static void carry_out(const struct event *e, int index)
     snprintf(matched, sizeof matched, "matched.%d", index);
     snprintf(arrived, sizeof arrived, "arrived.%d", index);
     if (e->kind < MESSAGE) {
-        struct operation *o = world_rank == e->receiving ? receive(e, index) : NULL;
+        int is_left_out = e->kind == CANCELLED && !truth_may_cancel();
+        struct operation *o = world_rank == e->receiving && !is_left_out ? receive(e, index) : NULL;
         if (o != NULL && e->kind == CANCELLED) {
             MPI_Cancel(&o->handle);
             o->status = "complete";

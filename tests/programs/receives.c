@@ -21,6 +21,8 @@ static void shuffle_pool(void)
     static const int order[POOL] = {3, 0, 6, 1, 7, 2, 5, 4};
     static int values[POOL];
     MPI_Request requests[POOL];
+    if (!truth_may_cancel())
+        return;
     for (int i = 0; i < POOL; i++)
         MPI_Irecv(&values[i], 1, MPI_INT, 1, 900 + i, field, &requests[i]);
     for (int i = 0; i < POOL; i++) {

@@ -322,6 +322,11 @@ void truth_in_turn(void)
     in_turn = 1;
 }
 
+int truth_may_cancel(void)
+{
+    return getenv("TRUTH_NEVER_CANCELS") == NULL;
+}
+
 /* ------------------------------------------------------------------ time */
 
 static void sleep_briefly(void)
@@ -346,12 +351,17 @@ static void ask_whether_done(struct operation *o)
         MPI_Request_get_status(o->handle, &o->done, &status);
 }
 
+static int is_done_at_once(const struct operation *o)
+{
+    return strcmp(o->status, "complete") == 0 && (o->queue != SENDS || getenv("TRUTH_SENDS_WAIT") == NULL);
+}
+
 static int has_arrived(struct operation *o)
 {
     int flag = 1;
     if (o->queue == UNEXPECTED && !o->followed) {
         MPI_Iprobe(o->peer, o->tag, o->comm, &flag, MPI_STATUS_IGNORE);
-    } else if (strcmp(o->status, "complete") == 0) {
+    } else if (is_done_at_once(o)) {
         ask_whether_done(o);
         flag = o->done;
     }

@@ -104,6 +104,9 @@ void truth_overwritten(void);
 /* Say that this rank's unexpected messages arrived in the order in which they are written down, whoever sent them. */
 void truth_in_turn(void);
 
+/* Whether MPI_Cancel may be called: where it crashes, the job's environment says so. */
+int truth_may_cancel(void);
+
 /* Say which source the last successful wildcard probe of a communicator found. */
 void truth_last_probed(MPI_Comm comm, int source);
 

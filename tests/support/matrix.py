@@ -71,8 +71,6 @@ MPICH that none describes are fitted, from a profile of the same release line
 and compare what libmqs then shows.
 
 - right: as above, for every field.
-- communicators right: the queues can't be seen, since nothing shows where requests of a build with shared memory have
-  the device's part. libmqs says so.
 - refused: libmqs shows nothing, and says why.
 
 | MPI | without the profiles of its release |

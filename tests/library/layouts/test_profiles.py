@@ -24,6 +24,7 @@ from mqs_dll.library.fabric.ucx import views as ucx_views
 from mqs_dll.library.layouts.profiles import FOLDER, SCHEMA, Profile, available, load, of_fabric, parse, shipped
 from mqs_dll.library.layouts.selection import nearest_first, of_machine
 from mqs_dll.library.layouts.view import View, wanted_members
+from mqs_dll.library.mpi.mpich import fitting_shm
 from mqs_dll.library.mpi.mpich import views as mpich_views
 from mqs_dll.library.mpi.openmpi import views as openmpi_views
 from mqs_dll.library.mpi.openmpi.identity import ALL_VIEWS
@@ -37,6 +38,12 @@ VIEWS_OF = {"UCX": [ucx_views], "libfabric": OFI_MODULES, "mpich": [mpich_views]
 """The modules that have views of structs."""
 LINKS = {"ucp_request": ["recv.queue"], "ucp_recv_desc": ["tag_list"], "sock_op": ["op"]}
 """Members that no view has, since a walker comes by them."""
+FITTED = {
+    **{name + fitting_shm.SINCE_4_0: (name, "") for name in fitting_shm.OUTSIDE},
+    fitting_shm.EXTENSION + fitting_shm.SINCE_4_1: (fitting_shm.EXTENSION, ""),
+    fitting_shm.RECORD_TO_4_2: (fitting_shm.REQUEST, fitting_shm.AM),
+}
+"""Structs that fitting makes others of: of which, and what is before the names of their members there."""
 MACHINES = ("x86_64", "aarch64")
 FAMILIES = ("4.1", "5.0.0", "5.0.7")
 
@@ -181,7 +188,8 @@ def test_each_offset_of_a_fabric_or_of_all_releases_has_evidence_and_is_read(pat
     modules = VIEWS_OF[profile.fabric or profile.mpi]
     wanted = wanted_members(tuple(each for module in modules for each in vars(module).values() if is_view(each)))
     for name, entry in text["structs"].items():
-        assert set(entry["members"]) <= {*wanted.get(name, ()), *LINKS.get(name, ())}
+        struct, start = FITTED.get(name, (name, ""))
+        assert {start + member for member in entry["members"]} <= {*wanted.get(struct, ()), *LINKS.get(name, ())}
         assert set(text["evidence"][name]) == set(entry["members"])
 
 

@@ -8,6 +8,7 @@ Which provider an endpoint is of is believed once all that it shows of itself fi
 - ``srx``: the shared receives that several providers match by.
 - ``tcp``: that provider, and the members that are read of its structs, as in the next ones.
 - ``shm``: that one; ``sm2``: that one; ``rxm``: that one; ``cxi``: that one; ``sockets``: that one.
+- ``lnx``: what links endpoints of the others, and matches for them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mqs_dll.contract.errors import LayoutError, MqsError, TooMuchError
 from mqs_dll.library.fabric.ofi.cxi import Cxi
 from mqs_dll.library.fabric.ofi.endpoint import Endpoint
 from mqs_dll.library.fabric.ofi.libfabric import Libfabric
+from mqs_dll.library.fabric.ofi.lnx import Lnx
 from mqs_dll.library.fabric.ofi.rxm import OldRxm, Rxm
 from mqs_dll.library.fabric.ofi.shm import Shm
 from mqs_dll.library.fabric.ofi.sm2 import Sm2
@@ -25,7 +27,7 @@ from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import of_fabric
 from mqs_dll.library.layouts.selection import Identity, LayoutSelection
 
-PROVIDERS = (Tcp, Shm, Sm2, Rxm, OldRxm, Cxi)
+PROVIDERS = (Lnx, Tcp, Shm, Sm2, Rxm, OldRxm, Cxi)
 """Of endpoints that send and receive themselves."""
 
 

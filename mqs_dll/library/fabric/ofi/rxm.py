@@ -161,6 +161,30 @@ class RxmSendPool:
         return list(found.values())
 
 
+class RxmBuffers:
+    """The payload of messages that somebody else matches, since 2.0."""
+
+    def __init__(self, memory: Memory, layouts: Layouts) -> None:
+        self._memory = memory
+        self._buffer = RxmBuffer.bind(layouts)
+
+    def payload(self, address: int, entry: int, size: int) -> tuple[int, int]:
+        """Return how many bytes of a message are known to be here, and their address: those of an eager one.
+
+        Args:
+            address: of what rxm has of the message.
+            entry: of the record (fi_peer_rx_entry) of who matches it, which rxm's refers to.
+            size: of the message.
+
+        Raises:
+            BrokenStructureError: rxm has no such message there.
+        """
+        buffer = self._buffer.at(self._memory, address)
+        if buffer.peer_entry != entry or buffer.size != size:
+            raise BrokenStructureError(f"there is no message of rxm's at {address:#x}")
+        return (size, buffer.data) if buffer.kind == EAGER and size else (0, 0)
+
+
 class Rxm(SharedReceives):
     """An endpoint of rxm, over an endpoint of connections, since 2.0."""
 
@@ -170,7 +194,7 @@ class Rxm(SharedReceives):
     def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
         """Compare, as any other."""
         super().__init__(library, layouts, endpoint, domain)
-        self._buffer = RxmBuffer.bind(layouts)
+        self._buffers = RxmBuffers(library.memory, layouts)
         self._sends = RxmSendPool(library.memory, layouts, endpoint)
 
     def sends(self) -> list[OfiSent]:
@@ -179,10 +203,7 @@ class Rxm(SharedReceives):
 
     def _payload(self, entry: UtilEntry) -> tuple[int, int]:
         """Return what is known of an eager message."""
-        buffer = self._buffer.at(self._memory, entry.peer_context)
-        if buffer.peer_entry != entry.address + entry.peer_entry or buffer.size != entry.msg_size:
-            raise BrokenStructureError(f"there is no message of {self.provider}'s at {entry.address:#x}")
-        return (entry.msg_size, buffer.data) if buffer.kind == EAGER and entry.msg_size else (0, 0)
+        return self._buffers.payload(entry.peer_context, entry.address + entry.peer_entry, entry.msg_size)
 
 
 class OldRxm(Endpoint):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.fabric import ANY
 from mqs_dll.library.fabric.ofi.buffers import Buffers, free_links
 from mqs_dll.library.fabric.ofi.endpoint import OfiSent
@@ -16,7 +17,7 @@ from mqs_dll.library.fabric.ofi.libfabric import Libfabric
 from mqs_dll.library.fabric.ofi.srx import SharedReceives, WithSrx
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.view import View, inside, pointer, uint8, uint16, uint64
-from mqs_dll.library.memory import WORD
+from mqs_dll.library.memory import WORD, Memory
 
 TAGGED = 1
 """ofi_op_tagged, of a command."""
@@ -28,6 +29,12 @@ SEND = 0
 
 HAS_DATA = 0x1
 """Of a command's flags: SMR_REMOTE_CQ_DATA."""
+
+MAX_PEERS = 256
+"""SMR_MAX_PEERS."""
+
+PEER_BYTES = 288
+"""sizeof(struct smr_peer)."""
 
 STACK_ENTRY_BYTES = 432
 """From one element of the array of 1.22 to the next; the link of a free one is its second word, the entry behind it."""
@@ -78,6 +85,27 @@ class ShmReceiver(View):
     tx_id: int = uint16()
 
 
+class ShmTable(View):
+    """Where shm's endpoint has its own table of processes, since 2.0."""
+
+    struct = "smr_ep"
+    map: int = pointer()
+
+
+class ShmPeers(View):
+    """That table."""
+
+    struct = "smr_map"
+    peers: int = inside()
+
+
+class ShmPeer(View):
+    """A process in it."""
+
+    struct = "smr_peer"
+    fiaddr: int = uint64()
+
+
 class ShmRecord(View):
     """A send since 2.0, or what comes of it at the receiver."""
 
@@ -88,20 +116,12 @@ class ShmRecord(View):
     comp_ctx: int = pointer()
 
 
-class Shm(SharedReceives):
-    """An endpoint of shm."""
+class ShmSendPool:
+    """The sends of an endpoint of shm, whoever matches for it."""
 
-    provider = "shm"
-    view = ShmEndpoint
-
-    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
-        """Compare, as any other; and find where its sends are.
-
-        Raises:
-            LayoutError: it isn't one of shm, or has another layout.
-            TargetReadError: what must be there can't be read.
-        """
-        super().__init__(library, layouts, endpoint, domain)
+    def __init__(self, memory: Memory, layouts: Layouts, endpoint: int) -> None:
+        self._memory = memory
+        self._endpoint = endpoint
         self._shm = ShmEndpoint.bind(layouts)
         self._command = ShmCommand.bind(layouts)
         self._in_array = "smr_tx_fs" in layouts
@@ -109,12 +129,15 @@ class Shm(SharedReceives):
             self._stack = ShmStack.bind(layouts)
             self._entry_of = ShmEntry.bind(layouts)
         else:
-            self._buffers = Buffers(library.memory, layouts)
+            self._buffers = Buffers(memory, layouts)
             self._record = ShmRecord.bind(layouts)
             self._receiver = ShmReceiver.bind(layouts)
+            self._table = ShmTable.bind(layouts)
+            self._peers = ShmPeers.bind(layouts).constant("peers")
+            self._peer = ShmPeer.bind(layouts)
 
-    def sends(self) -> list[OfiSent]:
-        """Return the sends in the pool.
+    def read(self) -> list[OfiSent]:
+        """Return the sends in the pool, by destination.
 
         Raises:
             BrokenStructureError, TargetReadError: the pool contradicts itself, or can't be read.
@@ -142,7 +165,15 @@ class Shm(SharedReceives):
                 buffer, _ = self._memory.pointers(element + record.iov, 2)
                 sent = self._sent(element, record.cmd, buffer, record.comp_ctx)
                 if sent is not None:
-                    yield replace(sent, destination=self._receiver.at(self._memory, record.cmd).tx_id)
+                    yield replace(sent, destination=self._destination(record.cmd))
+
+    def _destination(self, command_address: int) -> int:
+        """Return the address of the receiver; a command has its number in shm's own table."""
+        number = self._receiver.at(self._memory, command_address).tx_id
+        if number >= MAX_PEERS:
+            raise BrokenStructureError(f"{WHAT} has a send to shm's process {number}")
+        peers = self._table.at(self._memory, self._endpoint).map + self._peers
+        return self._peer.at(self._memory, peers + PEER_BYTES * number).fiaddr
 
     def _sent(self, address: int, command_address: int, buffer: int, context: int) -> OfiSent | None:
         """Return what a command sends, None for what has no tag."""
@@ -151,3 +182,19 @@ class Shm(SharedReceives):
             return None
         data = command.data if command.flags & HAS_DATA else None
         return OfiSent(address, command.tag, ANY, command.size, buffer, False, data, context)
+
+
+class Shm(SharedReceives):
+    """An endpoint of shm."""
+
+    provider = "shm"
+    view = ShmEndpoint
+
+    def __init__(self, library: Libfabric, layouts: Layouts, endpoint: int, domain: int) -> None:
+        """Compare, as any other."""
+        super().__init__(library, layouts, endpoint, domain)
+        self._sends = ShmSendPool(library.memory, layouts, endpoint)
+
+    def sends(self) -> list[OfiSent]:
+        """Return the sends in the pool."""
+        return self._sends.read()

@@ -2,7 +2,7 @@
 
 - ``adapter``: ties all together, and selects the device; here a reader begins
 - ``identity``: whether it is up, and which layouts hold; ``release``: which release it is; ``fitting``: layouts of a
-  build that no profile is of
+  build that no profile is of; ``fitting_shm``: the same of active messages
 - ``views``: the members that are read; ``handles``: what a handle tells
 - ``pools``: where all objects are
 - ``process_context``: MPICH in one process, which every module below reads from

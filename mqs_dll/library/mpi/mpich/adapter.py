@@ -67,7 +67,7 @@ def select(mpi: MpichProcessContext) -> Device:
 
         return Ch4(mpi)
     name = mpi.release.device or "an unknown device"
-    return HiddenDevice(mpi, name, *fitting.refusal(mpi.layouts, mpi.release))
+    return HiddenDevice(mpi, name, *fitting.refusal(mpi.layouts))
 
 
 class AttachedMpich(AttachedMpi[MpichEntry]):
@@ -79,7 +79,7 @@ class AttachedMpich(AttachedMpi[MpichEntry]):
             image, memory, known.library, known.common.layouts, known.release, known.pools, known.builtin
         )
         super().__init__(memory, known.common, select(mpi), mpi.datatypes)
-        self.is_provisional = fitting.refusal(mpi.layouts, mpi.release) == fitting.NOT_SHOWN
+        self.is_provisional = fitting.refusal(mpi.layouts) == fitting.NOT_SHOWN
         self._identity = identified
         self._pools = identified.pools
         self._ranks = mpi.ranks

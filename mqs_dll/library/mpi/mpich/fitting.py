@@ -6,9 +6,9 @@ What configure leaves out of a release moves the device's part of two structs, a
     MPIR_Request   dev.ch4            16 bytes to the front without shared memory: no is_local, no anysrc_partner
 
 The pools' records tell the sizes. Where both parts lie, the process shows: the maps of its communicators close at one
-place alone, and dev.ch4 of a request starts with the address of UCX's request, which refers back to it. Members that
-a build without shared memory doesn't have are left out, and so is all of dev.ch4 until a request has shown it. Of a
-build with shared memory all of it is: nothing pins the part of its active messages.
+place alone, and dev.ch4 of a request starts with the address of UCX's request, which refers back to it; in a build with
+shared memory, its receives show where their active messages are (fitting_shm). Members that a build without shared
+memory doesn't have are left out, and so is all of dev.ch4 until a request has shown it.
 
 Source: src/mpid/ch4/include/mpidpre.h (MPIDI_Devreq_t, MPIDI_Devcomm_t, MPIDI_rank_map_t) of 4.0.3 to 5.0.1,
 src/mpid/ch4/netmod/ucx/ucx_pre.h; two pairs of builds (4.0.3 and Debian's 4.0.2, 4.2.3 and Debian's 4.2.1).
@@ -25,7 +25,7 @@ from mqs_dll.library.layouts.layout import Layouts, StructLayout
 from mqs_dll.library.layouts.profiles import Profile
 from mqs_dll.library.memory import WORD, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary
-from mqs_dll.library.mpi.mpich import handles, pools, views
+from mqs_dll.library.mpi.mpich import fitting_shm, handles, pools, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
 from mqs_dll.library.mpi.mpich.pools import Pools
 from mqs_dll.library.mpi.mpich.release import Release
@@ -43,6 +43,7 @@ OF_SHARED_MEMORY = (IS_LOCAL, "dev.anysrc_partner", "dev.type", "dev.ch4.am.")
 """Members of a request that only a build with shared memory has, or has a use for."""
 WITHOUT_SHARED_MEMORY = -16
 """Bytes by which the union moves where the first two are missing."""
+FOR_GOOD = " for good"
 FITTED = "fitted from profile "
 """What the source of a fitted layout starts with."""
 
@@ -55,7 +56,7 @@ NOT_SHOWN = (
     "sample it again after it has sent or received, or run mqs calibrate",
 )
 NEVER_SHOWN = (
-    f"{NO_PROFILE} nothing shows where the device's part of a request lies in one with shared memory",
+    f"{NO_PROFILE} no profile of its release line has how requests of one with shared memory are laid out",
     "run mqs calibrate",
 )
 """Why there are no queues where that part was left out, so far and at all; and the remedy."""
@@ -73,7 +74,8 @@ BEFORE = range(-384, -192, WORD)
 (``ucp_request.user_data``, in UCX 1.13 to 1.23 that is 248 to 264 bytes before), or else at that place."""
 
 _known_starts: dict[tuple[str, int], int] = {}
-"""Where the union starts, by the library's build and the size of its requests, as another process of it has shown."""
+"""Where the union starts, or with shared memory the active message in it, by the library's build and the size of its
+requests, as another process of it has shown."""
 
 
 def is_of_line(profile: Profile, version: str) -> bool:
@@ -112,32 +114,41 @@ def fit(
             raise LayoutError(f"{struct} has {sizes[cls]} bytes, and nothing tells which of its members moved")
     by = sizes[handles.COMM] - layouts.size(COMM)
     comm = _moved(layouts.struct(COMM), sizes[handles.COMM], by)
-    request = _without(layouts.struct(REQUEST), *OF_SHARED_MEMORY)
-    if len({request.offsets.get(each, -1) for each in STARTS}) != 1:
+    base = layouts.struct(REQUEST)
+    start = base.offsets.get(STARTS[0], -1)
+    if {base.offsets.get(each, -1) for each in STARTS} != {start} or start < 0:
         raise LayoutError(f"it doesn't tell where dev.ch4 of {REQUEST} starts")
     window = layouts.struct(WIN)._replace(size=sizes[handles.WIN])
-    of_sizes = request._replace(size=sizes[handles.REQUEST])
-    found = pools.find(memory, Layouts([comm, of_sizes, window, *layouts]), library, symbols)
+    request = _without(base, *OF_SHARED_MEMORY)._replace(size=sizes[handles.REQUEST])
+    found = pools.find(memory, Layouts([comm, request, window, *layouts]), library, symbols)
     checked = _check_communicators(memory, found)
     _check_requests(memory, found)
-    is_direct = release.device == DIRECT_NETMOD
-    start = _start_of_union(memory, found, request.offsets[STARTS[0]]) if is_direct else None
-    if start is None:
-        request = _without(of_sizes, UNION)
-        words = f"dev of {REQUEST} left out"
+    parts, words, held = [_without(request, UNION)], f"dev of {REQUEST} left out", ""
+    if release.device == DIRECT_NETMOD:
+        shown = _start_of_union(memory, found, start)
+        if shown is not None:
+            moved = shown - start
+            expected = WITHOUT_SHARED_MEMORY if IS_LOCAL in base.offsets else 0
+            if moved != expected:
+                raise LayoutError(f"requests show their dev.ch4 shifted by {moved:+}, and it should be by {expected:+}")
+            _known_starts[library.build, sizes[handles.REQUEST]] = shown
+            parts, words = [_moved(request, sizes[handles.REQUEST], moved)], f"dev shifted by {moved:+} in {REQUEST}"
+            held = "; requests refer to requests of UCX's there, which refer back to them"
+    elif (record := fitting_shm.record_of(layouts, release.version)) is None:
+        words += FOR_GOOD
     else:
-        moved = start - request.offsets[STARTS[0]]
-        expected = WITHOUT_SHARED_MEMORY if IS_LOCAL in layouts.struct(REQUEST).offsets else 0
-        if moved != expected:
-            raise LayoutError(f"requests show their dev.ch4 shifted by {moved:+}, and it should be by {expected:+}")
-        _known_starts[library.build, sizes[handles.REQUEST]] = start
-        request = _moved(request, sizes[handles.REQUEST], moved)
-        words = f"dev shifted by {moved:+} in {REQUEST}"
-        checked += "; requests refer to requests of UCX's there, which refer back to them"
+        moved = 0 if IS_LOCAL in base.offsets else -WITHOUT_SHARED_MEMORY
+        whole = fitting_shm.with_shared_memory(_moved(request, sizes[handles.REQUEST], moved), start + moved)
+        shared = Pools(memory, Layouts([whole, *found.layouts]), library, found.by_class)
+        at = _start_of_messages(memory, shared, record, start + moved)
+        if at is not None:
+            parts = [fitting_shm.with_record(whole, record, at), *fitting_shm.outside(layouts)]
+            words = f"dev shifted by {moved:+} in {REQUEST}, whose active messages lie at {at}"
+            held = "; the active messages of receives are there, and at no other place"
     if MAP in comm.offsets:
         words = f"dev shifted by {by:+} in {COMM}, {words}"
-    fitted = Layouts([comm, request, window, *layouts]).named(f"{FITTED}{name}: {words}")
-    return Pools(memory, fitted, library, found.by_class), checked
+    fitted = Layouts([comm, *parts, window, *layouts]).named(f"{FITTED}{name}: {words}")
+    return Pools(memory, fitted, library, found.by_class), checked + held
 
 
 def agree(one: Layouts, other: Layouts) -> bool:
@@ -149,7 +160,7 @@ def agree(one: Layouts, other: Layouts) -> bool:
     )
 
 
-def refusal(layouts: Layouts, release: Release) -> tuple[str, str]:
+def refusal(layouts: Layouts) -> tuple[str, str]:
     """Return why layouts that were fitted don't tell where the device's part of a request lies, and the remedy.
 
     Both are empty where they do.
@@ -157,7 +168,7 @@ def refusal(layouts: Layouts, release: Release) -> tuple[str, str]:
     struct = layouts.struct(REQUEST)
     if not struct.origin.startswith(FITTED) or STARTS[0] in struct.offsets:
         return "", ""
-    return NOT_SHOWN if release.device == DIRECT_NETMOD else NEVER_SHOWN
+    return NEVER_SHOWN if struct.origin.endswith(FOR_GOOD) else NOT_SHOWN
 
 
 def _moved(struct: StructLayout, size: int, by: int) -> StructLayout:
@@ -187,12 +198,7 @@ def _check_communicators(memory: Memory, found: Pools) -> str:
         LayoutError: it isn't, or they don't.
     """
     size = found.size_of(handles.COMM)
-    behind = (found.behind_direct(pool) for pool in found.by_class[handles.COMM])
-    builtin = found.neighbours(handles.COMM, (handles.COMM_WORLD, handles.COMM_SELF), behind)
-    if builtin is None:
-        raise LayoutError("there is no MPI_COMM_WORLD to show where dev lies")
-    live = found.live(handles.COMM)
-    addresses = [builtin, builtin + size, *live[:MAX_COMMUNICATORS]]
+    addresses, live = _addresses(found), found.live(handles.COMM)
     comms = _read(memory, found.layouts, addresses)
     for comm in comms:
         if not {comm.node_comm, comm.node_roots_comm, comm.local_comm} <= {None, 0, *addresses, *live}:
@@ -211,6 +217,20 @@ def _check_communicators(memory: Memory, found: Pools) -> str:
     if closing != [offset]:
         raise LayoutError(f"the maps of {len(comms)} communicators close at {closing}, and should at {offset} alone")
     return f"the maps of {len(comms)} communicators close at one place alone, by which their dev was shifted"
+
+
+def _addresses(found: Pools) -> list[int]:
+    """Return where the communicators are that are checked.
+
+    Raises:
+        LayoutError: there is no MPI_COMM_WORLD.
+    """
+    size = found.size_of(handles.COMM)
+    behind = (found.behind_direct(pool) for pool in found.by_class[handles.COMM])
+    builtin = found.neighbours(handles.COMM, (handles.COMM_WORLD, handles.COMM_SELF), behind)
+    if builtin is None:
+        raise LayoutError("there is no MPI_COMM_WORLD to show where dev lies")
+    return [builtin, builtin + size, *found.live(handles.COMM)[:MAX_COMMUNICATORS]]
 
 
 def _read(memory: Memory, layouts: Layouts, addresses: Sequence[int]) -> list[views.Comm]:
@@ -295,6 +315,34 @@ def _start_of_union(memory: Memory, found: Pools, elsewhere: int) -> int | None:
     if len(places) > 1:
         raise LayoutError(f"requests refer to UCX's at {sorted(places)}, and should at one place")
     return next(iter(places), None)
+
+
+def _start_of_messages(memory: Memory, found: Pools, record: StructLayout, start: int) -> int | None:
+    """Return where requests of a build with shared memory have their active messages.
+
+    None where no request shows it, or not one place alone.
+
+    Args:
+        memory: of the process.
+        found: its pools, with the members before the union.
+        record: how an active message is laid out.
+        start: where the union starts.
+
+    Raises:
+        LayoutError: another process showed another place.
+    """
+    key = found.library.build, found.size_of(handles.REQUEST)
+    requests = found.live(handles.REQUEST, MAX_REQUESTS)
+    comms = _read(memory, found.layouts, _addresses(found))
+    number, closing = fitting_shm.places(memory, found, record, requests, comms, start)
+    if not number:
+        return _known_starts.get(key)
+    if len(closing) != 1:
+        return None
+    (place,) = closing
+    if place != _known_starts.setdefault(key, place):
+        raise LayoutError(f"active messages lie at {place} in this process, and in another one at {_known_starts[key]}")
+    return place
 
 
 def _is_of_ucx(library: LoadedLibrary, word: int, own: Sequence[range]) -> bool:
