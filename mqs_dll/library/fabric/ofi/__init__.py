@@ -28,7 +28,7 @@ from mqs_dll.library.layouts.profiles import of_fabric
 from mqs_dll.library.layouts.selection import Identity, LayoutSelection
 
 PROVIDERS = (Lnx, Tcp, Shm, Sm2, Rxm, OldRxm, Cxi)
-"""Of endpoints that send and receive themselves."""
+"""Of endpoints that send and receive themselves; first the one that does it by endpoints of the others."""
 
 
 def find_endpoint(
