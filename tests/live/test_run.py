@@ -219,6 +219,20 @@ def test_a_job_that_runs_already_is_watched_until_it_is_stuck(mpi: Mpi, compiler
         assert job.launcher.poll() is None
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_was_read_last_is_kept_where_a_job_fails(status: int, compiler: Compiler) -> None:
+    """Each file is a saved job; no more of them are kept than was asked for, and none where it ends well."""
+    wrapped = ("bash", "-c", f'"$@" & sleep 6; kill $!; wait; exit {status}', "bash")
+    options = ("--after", "1s", "--interval", "300ms", "--keep", "2", "--on-stuck", "report")
+    with run(compiler, MPIS[0], HEALTHY, *options, wrapped=wrapped) as job:
+        code, printed = job.ended()
+        assert code == status, printed
+        kept = sorted((job.directory / "report").glob("mqs-run-*-last-*.json.gz"))
+        assert len(kept) == 2 * status
+        assert all(saved.load(str(each)).processes for each in kept)
+        assert ("kept what was read last" in printed) == bool(status)
+
+
 def test_github_shows_the_verdict_where_people_look(compiler: Compiler) -> None:
     """At the program's line and in the step's summary; JUnit's test fails."""
     with run(compiler, MPIS[0], CORE[1], *SOON, system="GITHUB_ACTIONS") as job:

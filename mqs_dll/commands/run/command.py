@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from mqs_dll.commands import nodes, which_library
+from mqs_dll.commands import nodes, times, which_library
 from mqs_dll.commands.run.ending import Process, end, write_cores
 from mqs_dll.commands.run.everybody import Everybody
 from mqs_dll.commands.run.reports import Reports, say
@@ -44,6 +44,7 @@ _OURS = frozenset({signal.SIGCHLD, signal.SIGCONT, signal.SIGALRM})
 """Signals that aren't passed on as they come."""
 
 _END, _REPORT, _WAIT = "end", "report", "wait"
+_MOST_KEPT = 1000
 _GRAVITY = (Outcome.NOT_READ, Outcome.NOTHING_STUCK, Outcome.SUSPECTED, Outcome.PROVED)
 
 
@@ -64,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "end it; report it and watch on; or report it and wait for you (default: end)",
     )  # fmt: skip
     then.add_argument("--end-suspected", action="store_true", help="end the job also for what is only suspected")
+    then.add_argument(
+        "--keep",
+        type=lambda text: times.number(text, f"a number from 1 to {_MOST_KEPT}", most=_MOST_KEPT),
+        metavar="N",
+        help="read the job every --after without stopping it, and keep the last N, unless it ends well",
+    )
     then.add_argument("--junit", metavar="FILE", help="write what is reported as a test of JUnit's")
     then.add_argument("--cores", action="store_true", help="write core files of the ranks before the job is ended")
     then.add_argument("--summary", action="store_true", help="at the end, say what was seen, and what it cost")
@@ -110,9 +117,11 @@ def run(options: argparse.Namespace) -> int:
         everybody = Everybody()
         stack.callback(everybody.end)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqs-run-")))
-        watcher = Watcher(options, started.pid, folder)
+        reports = Reports(options.report, started.pid, options.junit)
+        keep = (lambda job: reports.keep(job, options.keep)) if options.keep else None
+        watcher = Watcher(options, started.pid, folder, keep)
         stack.callback(watcher.close)
-        status = _Run(options, started, everybody, watcher).until_end()
+        status = _Run(options, started, everybody, watcher, reports).until_end()
     return EXIT_STUCK if status is None else end_like(status)
 
 
@@ -127,9 +136,11 @@ def _with_preload(environment: Mapping[str, str]) -> Mapping[str, str]:
 class _Run:
     """A command that runs, and what is seen of its job."""
 
-    def __init__(self, options: argparse.Namespace, started: Started, everybody: Everybody, watcher: Watcher) -> None:
+    def __init__(
+        self, options: argparse.Namespace, started: Started, everybody: Everybody, watcher: Watcher, reports: Reports
+    ) -> None:
         self._options, self._started, self._everybody, self._watcher = options, started, everybody, watcher
-        self._reports = Reports(options.report, started.pid, options.junit)
+        self._reports = reports
         self._began = time.monotonic()
         self._waiting: list[tuple[int, float]] = []
         """Signals that the command gets when a sample is taken, or at a time at the latest."""
@@ -252,6 +263,10 @@ class _Run:
             say(f"sees no rank of an MPI job: {self._watcher.last.why}")
 
     def _last_words(self, status: int) -> None:
+        if status:
+            self._reports.say_kept()
+        else:
+            self._reports.forget()
         if status and self._was_stuck in (Outcome.PROVED, Outcome.SUSPECTED):
             words = "was" if self._was_stuck is Outcome.PROVED else "seemed to be"
             say(f"before it ended, the job {words} stuck")

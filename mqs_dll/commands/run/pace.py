@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,6 +36,8 @@ class Pace:
     """Without progress until the first sample."""
     suspect_after: float
     """For which something has to be suspected, without progress, until that is reported."""
+    look_every: float = math.inf
+    """Seconds between two looks at most."""
 
     def __post_init__(self) -> None:
         self._next_look = self.now + min(self.interval, self.after)
@@ -47,17 +50,23 @@ class Pace:
         self._is_in_doubt = False
         """Whether it isn't known if what has changed is progress."""
         self._next_doubt = self.now
+        self._last_look = self.now
         self._doubt_gap = self.interval
 
     def next(self) -> tuple[float, Act]:
         """Return when to do what."""
         if self._next_sample is None or self._is_in_doubt:
             return self._next_look, Act.LOOK
-        return min((self._next_look, Act.COMPARE), (self._next_sample, Act.SAMPLE), key=lambda each: each[0])
+        due = (
+            (self._next_look, Act.COMPARE),
+            (self._next_sample, Act.SAMPLE),
+            (self._last_look + self.look_every, Act.LOOK),
+        )
+        return min(due, key=lambda each: each[0])
 
     def looked(self, now: float, *, found: bool, same: bool) -> None:
         """Note a look: whether some ranks were read, and whether their queues are as at the last one."""
-        self._is_in_doubt = False
+        self._is_in_doubt, self._last_look = False, now
         if not found:
             self._next_sample = None
             self._next_look = now + self._search_gap

@@ -35,6 +35,8 @@ class Reports:
             pid: after which they are named where no batch system has a name for the job.
         """
         self._folder, self._pid, self._junit, self._began = folder, pid, junit, time.monotonic()
+        self._kept = 0
+        self._last: dict[Path, None] = {}
 
     def add(self, what: str, job: Path) -> None:
         """Print what is wrong with a job, and save it.
@@ -53,6 +55,30 @@ class Reports:
         os.waitpid(in_own_process(lambda: _print(arguments, job), output=2), 0)
         if kept:
             say(f"saved as {stem}.json.gz and .html")
+
+    def keep(self, job: Path, most: int) -> None:
+        """Keep a job that was read, and no more than the last few of them."""
+        path = self._folder / f"mqs-run-{_job_id(self._pid)}-last-{self._kept % most + 1}.json.gz"
+        if _keep(job, path):
+            self._kept += 1
+            self._last[path] = None
+
+    def forget(self) -> None:
+        """Remove those that were kept."""
+        for path in self._last:
+            with suppress(OSError):
+                path.unlink()
+
+    def say_kept(self) -> None:
+        """Say which were kept, the oldest first."""
+        if self._last:
+            say(f"kept what was read last: {', '.join(map(str, sorted(self._last, key=_age)))}")
+
+
+def _age(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
 
 
 def _print(arguments: list[str], job: Path) -> int:

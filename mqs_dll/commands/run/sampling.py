@@ -62,8 +62,8 @@ class Sampling:
             stop: whether the ranks are stopped, and the job judged.
         """
         self.stop = stop
-        self.job = folder / "job.json.gz"
-        """Where the job is saved, if anything of it was read and the ranks were stopped."""
+        self.job = folder / ("job.json.gz" if stop else "look.json.gz")
+        """Where the job is saved, if anything of it was read."""
         self._result = folder / "result.json"
         for path in (self.job, self._result):
             path.unlink(missing_ok=True)
@@ -87,6 +87,11 @@ class Sampling:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
 
+    def kill(self) -> None:
+        """End it, whatever it waits for; what holds the ranks lets them go on."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
     def _take(self, options: argparse.Namespace, what: int) -> int:
         from mqs_dll.job import saved
         from mqs_dll.job.records import RankState
@@ -95,8 +100,7 @@ class Sampling:
         footprints, outcome, why = list[Footprint](), Outcome.NOT_READ, ""
         try:
             job, footprints, outcome = _read(options, what, stop=self.stop)
-            if self.stop:
-                saved.save(job, str(self.job))
+            saved.save(job, str(self.job))
         except MqsError as error:
             why = str(error)
         said = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from mqs_dll.commands.run.pace import Act, Pace
@@ -11,24 +13,33 @@ from mqs_dll.commands.run.sampling import Sampled, Sampling
 from mqs_dll.debugger.job.footprint import Footprint, Watched
 from mqs_dll.verdict.results import Outcome
 
+PATIENCE = 300.0
+"""Seconds that a sample may take with all that follows the stop."""
+
 NOTHING_READ = Sampled(Outcome.NOT_READ, 0, (), 0.0, "")
 
 
 class Watcher:
     """What is known of the job that a process belongs to."""
 
-    def __init__(self, options: argparse.Namespace, what: int, folder: Path) -> None:
+    def __init__(
+        self, options: argparse.Namespace, what: int, folder: Path, keep: Callable[[Path], None] | None = None
+    ) -> None:
         """Begin; nothing is read yet.
 
         Args:
             options: of the command.
             what: the PID of the launcher, of something above it, or of a rank.
             folder: for files that nobody else sees.
+            keep: is given each job that was read without stopping it, saved; one is read every ``after``, then.
         """
-        self._options, self._what, self._folder = options, what, folder
-        self._pace = Pace(time.monotonic(), options.interval, options.after, options.suspect_after)
+        self._options, self._what, self._folder, self._keep = options, what, folder, keep
+        every = options.after if keep else math.inf
+        self._pace = Pace(time.monotonic(), options.interval, options.after, options.suspect_after, every)
         self._watched = Watched(())
         self._sampling: Sampling | None = None
+        self._until = 0.0
+        """When that is taken to hang."""
         self.last = NOTHING_READ
         """The last sample."""
         self.footprints: tuple[Footprint, ...] = ()
@@ -47,11 +58,6 @@ class Watcher:
         """Where the job as it was sampled last is saved."""
         return self._folder / "job.json.gz"
 
-    @property
-    def is_sampling(self) -> bool:
-        """Whether the ranks are being stopped and read, or will be in a moment."""
-        return self._sampling is not None and self._sampling.stop
-
     def seconds(self) -> float:
         """Return how long there is nothing to do."""
         if self._sampling is not None:
@@ -62,6 +68,8 @@ class Watcher:
         """Do what is due."""
         when, act = self._pace.next()
         now = time.monotonic()
+        if self._sampling is not None and now > self._until:
+            self._sampling.kill()  # it hangs, in a file system that doesn't answer perhaps
         if self._sampling is not None or now < when:
             return
         if act is Act.COMPARE:
@@ -93,7 +101,9 @@ class Watcher:
         else:
             self.footprints, self._watched = sampled.footprints, Watched(sampled.footprints)
         if not sampling.stop:
-            self.changes += not same
+            if self._keep and sampled.ranks:
+                self._keep(sampling.job)
+            self.changes += bool(sampled.ranks and self.last.ranks and not same)
             self._pace.looked(now, found=sampled.ranks > 0, same=same)
             self.last = sampled if not self.last.ranks else self.last
             return None
@@ -115,4 +125,5 @@ class Watcher:
             self._sampling.give_up()
 
     def _begin(self, *, stop: bool) -> None:
+        self._until = time.monotonic() + PATIENCE
         self._sampling = Sampling(self._options, self._what, self._folder, stop=stop)

@@ -105,6 +105,23 @@ def test_what_was_suspected_once_and_then_not_is_new_again(pace: Pace, between: 
     assert pace.sampled(1300.0, Outcome.SUSPECTED)
 
 
+def test_a_job_that_is_kept_is_looked_at_all_the_time() -> None:
+    """Every so often, whether it makes progress or not."""
+    pace = Pace(0.0, INTERVAL, AFTER, SUSPECT_AFTER, look_every=90.0)
+    pace.looked(10.0, found=True, same=False)
+    looks: list[float] = []
+    while len(looks) < 3:
+        now, act = pace.next()
+        if act is Act.LOOK:
+            looks.append(now)
+            pace.looked(now, found=True, same=True)
+        elif act is Act.COMPARE:
+            pace.compared(now, changed=False, left=True)
+        else:
+            pace.sampled(now, Outcome.NOTHING_STUCK)
+    assert looks == [100.0, 190.0, 280.0]
+
+
 def test_ranks_are_searched_for_until_there_are_some(pace: Pace) -> None:
     """More and more rarely; again soon after those that there were have ended."""
     seen = []
