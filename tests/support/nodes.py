@@ -188,6 +188,10 @@ class NodesJob:
         for pid, _ in self._processes():
             kill(pid)
 
+    def left(self) -> Iterator[str]:
+        """Yield the command lines of its ranks that run."""
+        return (command for _, command in self._processes() if command.startswith(f"{self.directory}/"))
+
     def _processes(self) -> Iterator[tuple[int, str]]:
         """Yield its processes with their command lines, by the PIDs that they have here: one sees into namespaces."""
         return (each for each in command_lines() if f"{self.directory}/" in each[1])
@@ -236,8 +240,12 @@ def running_on(
     ranks: int,
     arguments: Sequence[str] = (),
     device: str = "eth0",
+    before: Sequence[str] = (),
 ) -> Iterator[NodesJob]:
-    """Start a program of tests/programs, in C or Python, on all nodes and give the job; at the end kill it."""
+    """Start a program of tests/programs, in C or Python, on all nodes and give the job; at the end kill it.
+
+    What stands ``before`` the launcher's command starts it.
+    """
     skip_without(mpi)
     *interpreter, source = compiler.command(mpi, program)
     directory = Path(tempfile.mkdtemp(prefix=f"{Path(source).name}-", dir=nodes.directory))
@@ -248,7 +256,7 @@ def running_on(
     if library := sleeps.get("LD_PRELOAD"):
         sleeps["LD_PRELOAD"] = str(shutil.copy2(library, directory))  # where all nodes see it
     variables, command = launch_command(mpi, ranks, sleeps, device)
-    words = shlex.join([*command, *interpreter, str(binary), str(directory), *arguments])
+    words = shlex.join([*before, *command, *interpreter, str(binary), str(directory), *arguments])
     words = f"{TAG}={directory.name} {variables} setsid {words}"  # make_patient means no session in which mqs is run
     said = nodes.run(f"cd {directory}; {words} >{directory}/output 2>&1 & echo $!")
     job = NodesJob(nodes, directory, int(said.out), ranks)

@@ -81,7 +81,12 @@ class Slurm:
 
     @contextmanager
     def running(
-        self, compiler: Compiler, mpi: Mpi, program: str, start: Sequence[str] = ("srun", "--mpi=pmi2")
+        self,
+        compiler: Compiler,
+        mpi: Mpi,
+        program: str,
+        start: Sequence[str] = ("srun", "--mpi=pmi2"),
+        before: Sequence[str] = (),
     ) -> Iterator[tuple[NodesJob, str]]:
         """Start a program on all nodes, a rank on each; give the job and its number.
 
@@ -90,12 +95,13 @@ class Slurm:
             mpi: which MPI.
             program: as running_on has it.
             start: the command of Slurm's, and what it runs the program by.
+            before: what starts that.
         """
         source = compiler.compile(mpi, program)
         directory = Path(tempfile.mkdtemp(prefix=f"{source.name}-", dir=self.nodes.directory))
         binary = shutil.copy2(source, directory / source.name)
         first, *rest = start
-        words = shlex.join([first, f"-N{len(NODES)}", f"-n{len(NODES)}", *rest, str(binary), str(directory)])
+        words = shlex.join([*before, first, f"-N{len(NODES)}", f"-n{len(NODES)}", *rest, str(binary), str(directory)])
         launcher = int(self.run(f"cd {directory}; {words} >{directory}/output 2>&1 & echo $!").out)
         job = NodesJob(self.nodes, directory, launcher, len(NODES))
         try:
