@@ -40,8 +40,6 @@ SAMPLE_FIRST = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, s
 """Signals that a batch system sends before the end: the job is sampled before the command gets them."""
 _PATIENCE = 8.0
 """Seconds that such a sample may take."""
-_OURS = frozenset({signal.SIGCHLD, signal.SIGCONT, signal.SIGALRM})
-"""Signals that aren't passed on as they come."""
 
 _END, _REPORT, _WAIT = "end", "report", "wait"
 _MOST_KEPT = 1000
@@ -177,16 +175,13 @@ class _Run:
     # ------------------------------------------------------------ signals
 
     def _signalled(self, number: int, at: float) -> None:
-        if number == signal.SIGCONT:
-            self._started.continue_again()
-        elif number == signal.SIGTSTP or number not in _OURS:
-            if self._everybody.got(number, at):
-                return
-            if number in SAMPLE_FIRST and not self._is_over and self._watcher.last.ranks:
-                self._watcher.sample_now()
-                self._waiting.append((number, at + _PATIENCE))
-            else:
-                self._started.send(number)
+        if self._everybody.got(number, at):
+            return
+        if number in SAMPLE_FIRST and not self._is_over and self._watcher.last.ranks:
+            self._watcher.sample_now()
+            self._waiting.append((number, at + _PATIENCE))
+        else:
+            self._started.send(number)
 
     def _pass_on(self, now: float) -> None:
         """Pass on the signals that have waited for long enough."""

@@ -28,17 +28,12 @@ class Started:
         self.pid = os.posix_spawnp(command[0], command, environment, setsigmask=mask, setsigdef=IGNORED_BY_PYTHON)
         self.status: int | None = None
         """As waitpid has it, once it has ended."""
-        self._stopped = 0
-        """By which signal."""
 
     def changed(self, status: int) -> bool:
         """Take in what waitpid says of it; return whether we are to stop, too, as a shell's job does as a whole."""
         if os.WIFSTOPPED(status):
-            self._stopped = os.WSTOPSIG(status)
-            return self._stopped in _BY_TERMINAL
-        if os.WIFCONTINUED(status):
-            self._stopped = 0
-        else:
+            return os.WSTOPSIG(status) in _BY_TERMINAL
+        if not os.WIFCONTINUED(status):
             self.status = status
         return False
 
@@ -46,11 +41,6 @@ class Started:
         """Pass a signal on; nothing happens once it has ended."""
         if self.status is None:
             os.kill(self.pid, number)
-
-    def continue_again(self) -> None:
-        """Let it go on where the terminal has stopped it, and we go on."""
-        if self._stopped in _BY_TERMINAL:
-            self.send(signal.SIGCONT)
 
 
 def end_like(status: int) -> int:

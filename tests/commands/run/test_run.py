@@ -23,7 +23,7 @@ MQS = (sys.executable, "-m", "mqs_dll", "run", "--")
 REPORTS = """
 import os, signal, sys, time
 def note(number, frame):
-    print("got", signal.Signals(number).name, flush=True)
+    os.write(1, f"got {signal.Signals(number).name}\\n".encode())
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH):
     signal.signal(number, note)
 print("ready", os.getpid(), flush=True)
@@ -175,6 +175,12 @@ class Terminal:
         before, _, self._seen = self._seen.partition(text)
         return before + text
 
+    def until_now(self) -> str:
+        """Return what has been printed."""
+        while select.select([self._terminal], [], [], 0)[0]:
+            self._seen += os.read(self._terminal, 1 << 12).decode()
+        return self._seen
+
     def close(self) -> None:
         """End it."""
         os.kill(self.pid, signal.SIGKILL)
@@ -206,6 +212,8 @@ def test_ctrl_z_stops_it_with_its_command_and_fg_lets_both_go_on(terminal: Termi
     assert status_fields(pid)["State"].startswith("T")
     terminal.type("fg\n")
     terminal.until("got SIGCONT")
+    time.sleep(0.5)
+    assert "SIGCONT" not in terminal.until_now()
     wait_until(lambda: not status_fields(pid)["State"].startswith("T"))
     terminal.type("\x03")
     terminal.until("got SIGINT")
