@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import commands, fuzz, healthy, helper, own_library, sweep
+from benchmarks import run as behind_run
 from benchmarks.suites import __main__ as suites
 from benchmarks.suites.programs import Program, find_programs, some
 from tests.support.jobs import HANGS, PROGRAMS, Compiler
@@ -224,3 +225,12 @@ def test_they_take_no_test_runner() -> None:
     done = subprocess.run(python_code(WITHOUT), capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert "benchmarks.sweep" in done.stdout.split()
+
+
+def test_the_benchmark_compares_a_command_with_itself_behind_mqs_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each way, and the ratio; a command that fails is said."""
+    assert behind_run.main(["--rounds", "2", "--", "true"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["alone", "behind mqs run", "ratio"]
+    with pytest.raises(SystemExit, match="false ended with 1"):
+        behind_run.main(["--rounds", "1", "--", "false"])

