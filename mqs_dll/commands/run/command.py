@@ -106,14 +106,14 @@ def run(options: argparse.Namespace) -> int:
     if not command:
         options.usage_error("name the command: mqs run -- mpiexec -n 4 ./solver")
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        started = Started(command, _with_preload(options.environment), mask)  # type: ignore[arg-type]
-    except OSError as error:
-        say(f"{command[0]} can't be run: {error.strerror}")
-        return EXIT_NOT_FOUND if error.errno == errno.ENOENT else EXIT_NOT_RUNNABLE
     with ExitStack() as stack:
         everybody = Everybody()
         stack.callback(everybody.end)
+        try:
+            started = Started(command, _with_preload(options.environment), mask)  # type: ignore[arg-type]
+        except OSError as error:
+            say(f"{command[0]} can't be run: {error.strerror}")
+            return EXIT_NOT_FOUND if error.errno == errno.ENOENT else EXIT_NOT_RUNNABLE
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqs-run-")))
         reports = Reports(options.report, started.pid, options.junit)
         keep = (lambda job: reports.keep(job, options.keep)) if options.keep else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """What the interpreter ignores for itself; the command must not inherit it (Python's initsignals)."""
@@ -38,9 +39,10 @@ class Started:
         return False
 
     def send(self, number: int) -> None:
-        """Pass a signal on; nothing happens once it has ended."""
+        """Pass a signal on; nothing happens once it has ended, or where it has become another user's (sudo)."""
         if self.status is None:
-            os.kill(self.pid, number)
+            with suppress(PermissionError):
+                os.kill(self.pid, number)
 
 
 def end_like(status: int) -> int:
