@@ -28,7 +28,6 @@ from tests.support.matrix import Matrix, Place
 from tests.support.mpis import Mpi, find_mpis, mpis_inside, skip_without
 from tests.support.places import HANG, compared, until_proved
 from tests.support.releases import DIRECTORY
-from tests.support.targets import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.mpi]
 MPIS = {mpi.name: mpi for mpi in find_mpis()}
@@ -77,7 +76,7 @@ def mqs(reader: str, job: Job, *arguments: object, fails: bool = False) -> str:
         spaces = ["--user", "--mount", *(["--pid"] if has_numbers(job) else [])]
         entered = ["nsenter", f"--target={first_of(job)}", *spaces, "--preserve-credentials"]
     said = subprocess.run(
-        [*entered, "env", f"--chdir={ROOT}", sys.executable, "-m", "mqs_dll", *map(str, arguments)],
+        [*entered, "env", "--chdir=/", sys.executable, "-m", "mqs_dll", *map(str, arguments)],
         user=user, group=user, extra_groups=None if user is None else [],
         env={**os.environ, "HOME": "/nonexistent"}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
@@ -226,7 +225,7 @@ def test_a_profile_that_was_made_inside_is_used_outside(
         calibrate += ["--out", folder / "made.json"]
         subprocess.run(
             command(MPI_INSIDE, place, prefix(PYPI), folder / "copied", *calibrate),
-            user=NOBODY, group=NOBODY, extra_groups=[], cwd=ROOT, env={**os.environ, "HOME": "/nonexistent"}, check=True
+            user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={**os.environ, "HOME": "/nonexistent"}, check=True
         )  # fmt: skip
         monkeypatch.setenv("MQS_PROFILES", str(folder))
         assert "profile made-inside" in mqs("user", in_one, "show", in_one.wait_until_ready()[1]["pid"], "--all")

@@ -25,6 +25,7 @@ from tests.support.mpis import (
     NETMODS,
     NETMODS_OFI,
     OB1,
+    OFI_RXM,
     OFI_TCP,
     ONLY_UCX,
     OVER_LIBFABRIC,
@@ -79,6 +80,7 @@ ORDER = Case("order", 3)
 UNCOLLECTED = Case("uncollected", 4)
 DOZEN = Case("dozen", 4)
 """8 communicators and a dozen operations."""
+TRUNCATED = Case("random", 3, ("46",))
 BIG = tuple(Case("big", 2, (what,)) for what in ("communicators", "receives", "unexpected"))
 
 ATTEMPTS, FEW_SECONDS = 3, 12.0
@@ -151,6 +153,8 @@ def fits(mpi: Mpi, transport: Transport, case: Case) -> bool:
         and mpi.name.startswith(("mpich-4.0.3", "mpich-4.1.3"))
     ):
         return False  # there the receives that are matched never complete
+    if case == TRUNCATED and transport == OFI_RXM and mpi.name.startswith("mpich-4.3"):
+        return False  # there MPICH says "Message truncated" to this state, which all others reach
     if case.program == "big" and transport in (*OVER_LIBFABRIC, *NETMODS_OFI):
         return False  # each receive of tcp has a buffer of 16 KB, and it takes in 65 messages of a peer
     if case.program == "flow" and transport in NETMODS_OFI:
