@@ -21,7 +21,7 @@ from mqs_dll import __version__
 from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.commands.run import command as run
-from mqs_dll.contract.errors import DllError, InternalError, LimitError, MqsError
+from mqs_dll.contract.errors import InternalError, LimitError, MqsError
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
 
@@ -195,9 +195,6 @@ def _dll_path(options: argparse.Namespace) -> int:
 
 
 def _env(options: argparse.Namespace) -> int:
-    preload = str(library_path.dll_name_library())
-    if any(character in preload for character in ": \t\n"):
-        raise DllError(f"{preload} can't be preloaded: the dynamic linker splits LD_PRELOAD at blanks and colons")
-    print(f"export LD_PRELOAD={shlex.quote(preload)}${{LD_PRELOAD:+:$LD_PRELOAD}}")
+    print(f"export LD_PRELOAD={shlex.quote(library_path.preloaded())}${{LD_PRELOAD:+:$LD_PRELOAD}}")
     print(f"export ALLINEA_QUEUE_DLL={shlex.quote(str(library_path.library()))}")
     return EXIT_SHOWN

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import suppress
@@ -83,21 +84,26 @@ class Plugin:
 
     def _judge(self) -> bool:
         """Judge the job below this process; return whether it was stuck, and was ended."""
-        command = [sys.executable, "-m", "mqs_dll", "job", str(os.getpid())]
-        try:
-            seen = subprocess.run(
-                [*command, "--json"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
-            )
-            if seen.returncode != Outcome.PROVED:
+        command = [sys.executable, "-m", "mqs_dll", "job"]
+        with tempfile.TemporaryDirectory(prefix="mqs-pytest-") as folder:
+            file = f"{folder}/job.json.gz"
+            try:
+                seen = _output([*command, str(os.getpid()), "--json", "--save", file])
+                if seen.returncode != Outcome.PROVED:
+                    return False
+                document = json.loads(seen.stdout)
+                self._said = _output([*command, "--load", file]).stdout
+            except (OSError, ValueError, subprocess.SubprocessError):
                 return False
-            document = json.loads(seen.stdout)
-            self._said = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, check=False
-            ).stdout
-        except (OSError, ValueError, subprocess.SubprocessError):
-            return False
         for pid in (document["job"]["launcher"], *(each["pid"] for each in document["processes"])):
             with suppress(ProcessLookupError, PermissionError):
                 if pid and pid != os.getpid():
                     os.kill(pid, signal.SIGTERM)
         return True
+
+
+def _output(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Return what a command has printed, and its exit code."""
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, check=False
+    )

@@ -134,10 +134,10 @@ def open_library(process: TargetProcess, choice: str) -> DynamicLibrary:
     from mqs_dll.debugger.dll import DynamicLibrary
 
     path = choose_library(process, choice)
-    if choice == AUTO and "/" in path:
-        _check_outside(process, path)
-    named = choice == AUTO and "/" in path  # without one, dlopen looks in its own folders
-    return DynamicLibrary(path, _checked(path) if named else None)
+    if choice != AUTO or "/" not in path:  # without one, dlopen looks in its own folders
+        return DynamicLibrary(path, None)
+    _check_outside(process, path)
+    return DynamicLibrary(path, _checked(path))
 
 
 def choose_library(process: TargetProcess, choice: str) -> str:

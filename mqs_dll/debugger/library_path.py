@@ -30,6 +30,18 @@ def dll_name_library() -> Path:
     return built("libmqs_dll_name.so")
 
 
+def preloaded(variable: str = "") -> str:
+    """Return what LD_PRELOAD has to be, given what it is: libmqs_dll_name.so comes first.
+
+    Raises:
+        DllError: it is not there, or at a path that can't be preloaded.
+    """
+    preload = str(dll_name_library())
+    if any(character in preload for character in ": \t\n"):
+        raise DllError(f"{preload} can't be preloaded: the dynamic linker splits LD_PRELOAD at blanks and colons")
+    return ":".join(filter(None, (preload, variable)))
+
+
 def header() -> Path:
     """Return the path of mqs_interface.h, which debuggers compile against.
 

@@ -124,6 +124,11 @@ class CallStack:
         return self.call if self.callback is None else None
 
     @property
+    def of_program(self) -> Frame | None:
+        """Where the program is: its line of Python where there is one, else the innermost function that is its own."""
+        return self.python or self.callback or self.caller
+
+    @property
     def requests(self) -> set[int]:
         """The requests that the call was given; empty where they aren't known."""
         known = (each for each in self.arguments if each.name in ("request", "array_of_requests"))

@@ -15,7 +15,7 @@ from mqs_dll.contract.escape import visible
 from mqs_dll.job.records import Frame, Job
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import text as job_text
-from mqs_dll.report.terminal import to_file
+from mqs_dll.report.terminal import console
 from mqs_dll.verdict.results import Certainty, Finding, Outcome, Verdict
 
 _TITLES = {Outcome.PROVED: "MPI job is stuck for good", Outcome.SUSPECTED: "MPI job seems to be stuck"}
@@ -25,7 +25,7 @@ _COLUMNS = 120
 def plain(job: Job, verdict: Verdict) -> str:
     """Return the report as `mqs job` prints it into a file."""
     written = io.StringIO()
-    to_file(written, _COLUMNS).print(job_text.render(job, verdict))
+    console(_COLUMNS, written).print(job_text.render(job, verdict))
     return written.getvalue()
 
 
@@ -72,7 +72,7 @@ def culprit(job: Job, verdict: Verdict) -> Frame | None:
     for index in leading.processes if leading else ():
         stacks = job.processes[index].samples[-1].stacks if job.processes[index].samples else ()
         for stack in () if isinstance(stacks, Hidden) else stacks:
-            frame = stack.python or stack.callback or stack.caller
+            frame = stack.of_program
             if stack.call is not None and frame is not None and frame.file:
                 return frame
     return None

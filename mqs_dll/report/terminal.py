@@ -15,20 +15,16 @@ _PLAIN_WIDTH = 160
 """Columns where no terminal sets them: a pager scrolls, and a paste keeps its rows whole."""
 
 
-def console(width: int | None = None) -> Console:
-    """Return a console on standard output that prints text as it is: no markup, no emoji codes, no guessed colours.
+def console(width: int | None = None, file: IO[str] | None = None) -> Console:
+    """Return a console that prints text as it is: no markup, no emoji codes, no guessed colours.
 
     Args:
         width: its columns, where somebody knows them; else those of the terminal.
+        file: what it is on; None for standard output.
     """
     if width is None and not sys.stdout.isatty():
         width = _PLAIN_WIDTH
-    return _Console(width=width, markup=False, emoji=False, highlight=False)
-
-
-def to_file(file: IO[str], width: int) -> Console:
-    """Return the same console on a file, without colours."""
-    return _Console(file=file, width=width, markup=False, emoji=False, highlight=False, no_color=True)
+    return _Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
 def indented(body: RenderableType, by: int = 2) -> Padding:

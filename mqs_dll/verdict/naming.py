@@ -191,7 +191,7 @@ class Names:
 
     def where(self, stack: CallStack | None) -> str:
         """Return the program's file and line, the Python one where there is one; empty where it isn't known."""
-        frame = None if stack is None else stack.python or stack.callback or stack.caller
+        frame = None if stack is None else stack.of_program
         if frame is None or not frame.file:
             return ""
         name = visible(PurePath(frame.file).name)

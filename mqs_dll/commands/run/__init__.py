@@ -1,6 +1,7 @@
 """``mqs run``: stands in front of a launcher, and is there when the job hangs.
 
-- ``command``: its arguments, and the loop; start reading here
+- ``command``: its arguments
+- ``loop``: waits for signals, for children, and for when to look; start reading here
 - ``started``: the command, whose signals, terminal and exit code are passed on as they are
 - ``everybody``: whether a signal was sent to us alone, or to the command, too
 - ``pace``: when to sample

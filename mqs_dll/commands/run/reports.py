@@ -11,6 +11,10 @@ from datetime import datetime
 from pathlib import Path
 
 from mqs_dll.commands.run.sampling import in_own_process
+from mqs_dll.verdict.results import Outcome
+
+STUCK = {Outcome.PROVED: "the job is stuck for good", Outcome.SUSPECTED: "the job seems to be stuck"}
+"""Why a job is reported that was sampled when it was due."""
 
 _JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
 

@@ -82,15 +82,10 @@ class Sampling:
             Outcome(said["outcome"]), said["ranks"], footprints, said["stop_time"], said["queues"], said["why"]
         )
 
-    def give_up(self) -> None:
-        """Let it end; it lets all ranks go on."""
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """End it by a signal; what holds the ranks lets them go on, also after SIGKILL."""
         with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it, whatever it waits for; what holds the ranks lets them go on."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, number)
 
     def _take(self, options: argparse.Namespace, what: int) -> int:
         from mqs_dll.job import saved

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mqs_dll.commands.run.ending import runs
-from mqs_dll.commands.run.reports import Reports
+from mqs_dll.commands.run.reports import STUCK, Reports
 from mqs_dll.commands.run.watcher import Watcher
 from mqs_dll.verdict.results import Outcome
 
@@ -45,8 +45,7 @@ def wait(options: argparse.Namespace) -> int:
             watcher.act()
             outcome = _judged(watcher)
             if outcome is not None:
-                words = "is stuck for good" if outcome is Outcome.PROVED else "seems to be stuck"
-                reports.add(f"the job {words}", watcher.job)
+                reports.add(STUCK[outcome], watcher.job)
                 return int(outcome)
             time.sleep(min(watcher.seconds(), _NAP))
     return int(Outcome.NOTHING_STUCK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ class Watcher:
         when, act = self._pace.next()
         now = time.monotonic()
         if self._sampling is not None and now > self._until:
-            self._sampling.kill()  # it hangs, in a file system that doesn't answer perhaps
+            self._sampling.end(signal.SIGKILL)  # it hangs, in a file system that doesn't answer perhaps
         if self._sampling is not None or now < when:
             return
         if act is Act.COMPARE:
@@ -82,7 +83,7 @@ class Watcher:
     def sample_now(self) -> None:
         """Begin a sample that stops the ranks, unless one is being taken."""
         if self._sampling is not None and not self._sampling.stop:
-            self._sampling.give_up()
+            self._sampling.end()
             self._sampling = None
         if self._sampling is None:
             self._begin(stop=True)
@@ -122,7 +123,7 @@ class Watcher:
     def close(self) -> None:
         """Let a sample that is being taken end."""
         if self._sampling is not None:
-            self._sampling.give_up()
+            self._sampling.end()
 
     def _begin(self, *, stop: bool) -> None:
         self._until = time.monotonic() + PATIENCE
