@@ -56,7 +56,7 @@ def test_progress_begins_it_all_again(pace: Pace) -> None:
     pace.compared(now, changed=True, left=True)
     assert pace.next() == (now, Act.LOOK)
     pace.looked(now, found=True, same=False)
-    assert stopping(pace, now + AFTER, Outcome.NOTHING_STUCK) == [now + AFTER]
+    assert stopping(pace, now + 3 * AFTER, Outcome.NOTHING_STUCK) == [now + AFTER, now + 3 * AFTER]
 
 
 def test_what_polling_changes_is_no_progress(pace: Pace) -> None:

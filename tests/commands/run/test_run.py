@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -34,14 +35,19 @@ while True:
 
 
 LOOK = """
-import os, sys
-print(sys.stdin.read(), sorted(os.environ.items()), os.getcwd(), os.path.exists("/proc/self/fd/7"))
-for line in open("/proc/self/status"):
-    if line.startswith(("SigBlk", "SigIgn", "SigCgt")):
-        print(int(line.split()[1], 16) & ~(3 << 31))  # signals 32 and 33 are the C library's own
-print(os.getpgid(0) == os.getsid(0))
+cat; pwd; env | grep -v ^_= | sort; [ -e /proc/self/fd/7 ] && echo has 7
+[ $(ps -o pgid= $$) = $(ps -o sid= $$) ] && echo in the first group
 """
 """A command that shows what it has been given."""
+SIGNALS = ("grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status")
+"""The same of its signals; shells and Python change some of theirs."""
+RESERVED = 3 << 31
+"""Signals 32 and 33 are the C library's own."""
+
+
+def signals_of(shown: str) -> list[int]:
+    """Return which signals are blocked, ignored and caught in what SIGNALS has shown."""
+    return [int(each, 16) & ~RESERVED for each in re.findall(r"^Sig\w+:\s+(\w+)$", shown, re.MULTILINE)]
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -78,20 +84,24 @@ def test_a_command_has_to_be_named() -> None:
 
 def test_the_command_has_what_it_would_have_without_mqs(tmp_path: Path) -> None:
     """Standard input, environment, folder, open files, and which signals are blocked, ignored and caught."""
-    look = tmp_path / "look.py"
-    look.write_text(LOOK)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "A": "b c"}
     shell = ["bash", "-c", "trap '' HUP; exec 7</dev/null; echo in | \"$@\"", "bash"]
-    alone, behind = (
-        subprocess.run(
-            [*shell, *before, sys.executable, str(look)],
-            stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=True, start_new_session=True,
-            cwd=tmp_path, env=environment,
-        ).stdout
+    (alone, signals), (behind, signals_behind) = (
+        [
+            subprocess.run(
+                [*shell, *before, *look],
+                stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=True, start_new_session=True,
+                cwd=tmp_path, env=environment,
+            ).stdout
+            for look in (("sh", "-c", LOOK), SIGNALS)
+        ]
         for before in ((), MQS)
     )  # fmt: skip
     assert alone == behind
-    assert "('A', 'b c')" in behind
+    assert signals_of(signals) == signals_of(signals_behind)
+    assert len(signals_of(signals)) == 3
+    for shown in ("in\n", str(tmp_path), "A=b c", "has 7", "in the first group"):
+        assert shown in behind
 
 
 # ---------------------------------------------------------------- signals
