@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 import time
@@ -16,7 +17,18 @@ from mqs_dll.verdict.results import Outcome
 STUCK = {Outcome.PROVED: "the job is stuck for good", Outcome.SUSPECTED: "the job seems to be stuck"}
 """Why a job is reported that was sampled when it was due."""
 
-_JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
+_JOB_IDS = (
+    ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
+    ("SLURM_JOB_ID",),
+    ("PBS_JOBID",),
+    ("LSB_JOBID", "LSB_JOBINDEX"),
+    ("LSB_JOBID",),
+    ("FLUX_JOB_ID",),
+    ("JOB_ID", "SGE_TASK_ID"),
+)
+"""The variables in which batch systems have a job's number, and the index of an array's task (their manuals)."""
+_NO_INDEX = {("LSB_JOBINDEX", "0"), ("SGE_TASK_ID", "undefined")}
+"""Of a job that is no array."""
 
 
 def say(text: str) -> None:
@@ -36,9 +48,9 @@ class Reports:
         Args:
             folder: where they are saved.
             junit: the file for the last of them as a test of JUnit's.
-            pid: after which they are named where no batch system has a name for the job.
+            pid: after which they are named, and after what the batch system calls the job.
         """
-        self._folder, self._pid, self._junit, self._began = folder, pid, junit, time.monotonic()
+        self._folder, self._name, self._junit, self._began = folder, _name(pid), junit, time.monotonic()
         self._kept = 0
         self._last: dict[Path, None] = {}
 
@@ -49,7 +61,7 @@ class Reports:
             what: why it is reported now.
             job: where it was saved as it was sampled.
         """
-        stem = self._folder / f"mqs-run-{_job_id(self._pid)}-{datetime.now():%Y%m%dT%H%M%S}"
+        stem = self._folder / f"mqs-run-{self._name}-{datetime.now():%Y%m%dT%H%M%S}"
         say(f"{what}, after {time.monotonic() - self._began:.0f} s:")
         arguments = ["job", "--load", str(job)]
         if kept := _keep(job, Path(f"{stem}.json.gz")):
@@ -62,7 +74,7 @@ class Reports:
 
     def keep(self, job: Path, most: int) -> None:
         """Keep a job that was read, and no more than the last few of them."""
-        path = self._folder / f"mqs-run-{_job_id(self._pid)}-last-{self._kept % most + 1}.json.gz"
+        path = self._folder / f"mqs-run-{self._name}-last-{self._kept % most + 1}.json.gz"
         if _keep(job, path):
             self._kept += 1
             self._last[path] = None
@@ -127,7 +139,14 @@ def _keep(job: Path, path: Path) -> bool:
     return True
 
 
-def _job_id(pid: int) -> str:
-    """Return the batch system's name of the job, else a PID."""
-    found = next(filter(None, map(os.environ.get, _JOB_IDS)), str(pid))
-    return "".join(each if each.isalnum() else "-" for each in found)
+def _name(pid: int) -> str:
+    """Return the name of a job for files: what the batch system calls it, and a PID, since a script may start several.
+
+    A job that is queued again keeps its number: Slurm counts how often.
+    """
+    names = next((each for each in _JOB_IDS if all(map(os.environ.get, each))), ())
+    words = [os.environ[name] for name in names if (name, os.environ[name]) not in _NO_INDEX]
+    words = [word.partition(".")[0].replace("ƒ", "f") for word in words]  # PBS: 12[3].server; Flux: ƒ2AbC
+    if restarts := os.environ.get("SLURM_RESTART_COUNT"):
+        words.append(f"restart{restarts}")
+    return "-".join(re.findall(r"[A-Za-z0-9_]+", " ".join([*words, str(pid)])))

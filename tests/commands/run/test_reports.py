@@ -1,0 +1,45 @@
+"""What `mqs run` keeps of a job: under which names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqs_dll.commands.run import reports
+
+PID = 99
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({}, "99"),
+        ({"SLURM_JOB_ID": "12"}, "12-99"),
+        ({"SLURM_JOB_ID": "15", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "0"}, "12-0-99"),
+        ({"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2"}, "12-restart2-99"),
+        ({"PBS_JOBID": "12.server.site.org"}, "12-99"),
+        ({"PBS_JOBID": "12[3].server"}, "12-3-99"),
+        ({"LSB_JOBID": "12", "LSB_JOBINDEX": "3"}, "12-3-99"),
+        ({"LSB_JOBID": "12", "LSB_JOBINDEX": "0"}, "12-99"),
+        ({"LSB_JOBID": "12"}, "12-99"),
+        ({"FLUX_JOB_ID": "ƒM7Zq9AKHno"}, "fM7Zq9AKHno-99"),
+        ({"JOB_ID": "12", "SGE_TASK_ID": "undefined"}, "12-99"),
+        ({"JOB_ID": "12", "SGE_TASK_ID": "3"}, "12-3-99"),
+        ({"JOB_ID": "anything's"}, "99"),
+        ({"SLURM_JOB_ID": "é/x y"}, "x-y-99"),
+    ],
+    ids=str,
+)
+def test_files_are_named_as_the_batch_system_calls_the_job(
+    environment: dict[str, str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the index of an array's task, and how often it was queued; in letters that every file system takes."""
+    for variable in {each for names in reports._JOB_IDS for each in names} | {"SLURM_RESTART_COUNT"}:
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    job = tmp_path / "job"
+    job.touch()
+    reports.Reports(tmp_path / "folder", PID).keep(job, 2)
+    assert [each.name for each in (tmp_path / "folder").iterdir()] == [f"mqs-run-{name}-last-1.json.gz"]
