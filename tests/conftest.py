@@ -19,6 +19,7 @@ from tests.support.matrix import Matrix
 from tests.support.mpis import find_mpis, mpis_inside
 from tests.support.nodes import Nodes
 from tests.support.scenes import Scene, Stage, title
+from tests.support.slurm import Slurm
 from tests.support.tampered import Tampered
 from tests.support.workers import WorkerResult, Workers
 
@@ -194,6 +195,12 @@ def nodes() -> Iterator[Nodes]:
             yield found
         finally:
             found.close()
+
+
+@pytest.fixture(scope="module")
+def slurm(nodes: Nodes) -> Slurm:
+    """Return Slurm on these."""
+    return Slurm(nodes)
 
 
 @pytest.fixture

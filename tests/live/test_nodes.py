@@ -143,12 +143,6 @@ def test_lines_of_python_are_reported_of_all_nodes(nodes: Nodes, compiler: Compi
     assert [each["where"] for each in sent["processes"]] == lines
 
 
-@pytest.fixture(scope="module")
-def slurm(nodes: Nodes) -> Slurm:
-    """Return Slurm on the nodes."""
-    return Slurm(nodes)
-
-
 def without_ssh(slurm: Slurm) -> str:
     """Return the variables with which ``mqs`` finds Slurm, and an ssh that fails."""
     broken = slurm.nodes.directory / "broken"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import tempfile
@@ -43,6 +44,7 @@ _SETTINGS = {
     "PartitionName": "all Nodes=ALL Default=YES",
 }
 _START = """
+[ ! -e /run/slurm/d.pid ] || exit 0  # another test file has started it
 mkdir -p /run/slurm/state /run/slurm/spool
 install -d -o munge /run/munge
 runuser -u munge -- munged --pid-file /run/munge/pid --seed-file /run/munge/seed --log-file /run/munge/log
@@ -78,6 +80,19 @@ class Slurm:
     def run(self, command: str) -> Said:
         """Run a command of Slurm's."""
         return self.nodes.run(f"export {self.environment}; {command}")
+
+    def submit(self, script: Path, environment: str) -> str:
+        """Hand in a script, which runs in its folder, with some variables; return the job's number."""
+        said = self.run(f"cd {script.parent}; {environment} sbatch --parsable {script}")
+        assert said.out.strip().isdigit(), said
+        return said.out.strip()
+
+    def state(self, number: str) -> tuple[str, str]:
+        """Return a job's state, and its exit code with the signal that it died of: 0:0."""
+        said = self.run(f"scontrol --oneliner show job {number}").out
+        found = re.search(r"JobState=(\w+) .*ExitCode=(\S+)", said)
+        assert found, said
+        return found[1], found[2]
 
     @contextmanager
     def running(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import math
 import os
 import signal
 import tempfile
@@ -22,10 +23,15 @@ from mqs_dll.commands.run.watcher import Watcher
 from mqs_dll.debugger import access, library_path
 from mqs_dll.verdict.results import Outcome
 
-SAMPLE_FIRST = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
-"""Signals that a batch system sends before the end: the job is sampled before the command gets them."""
-_PATIENCE = 8.0
-"""Seconds that such a sample may take."""
+SAMPLE_FIRST = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGURG)
+"""Signals that a batch system sends before the end: the job is sampled before the command gets them.
+
+Programs ignore SIGURG, the warning in LSF's manual (bsub -wa): who wants a sample alone sends that.
+"""
+_PATIENCE: Mapping[int, float] = {signal.SIGTERM: 8.0, signal.SIGINT: 8.0}
+"""Seconds that such a sample may take: SIGKILL comes soon after these (GitHub's after 10, Slurm's after 30)."""
+_LONGER_PATIENCE = 30.0
+"""After the others, which come minutes before the end; to start agents on nodes by srun may take seconds."""
 _GRAVITY = (Outcome.NOT_READ, Outcome.NOTHING_STUCK, Outcome.SUSPECTED, Outcome.PROVED)
 
 
@@ -102,9 +108,10 @@ class _Run:
     def _signalled(self, number: int, at: float) -> None:
         if self._everybody.got(number, at):
             return
-        if number in SAMPLE_FIRST and not self._is_over and self._watcher.last.ranks:
+        may_be_ranks = self._watcher.last.ranks or not self._said_without
+        if number in SAMPLE_FIRST and not self._is_over and may_be_ranks:
             self._watcher.sample_now()
-            self._waiting.append((number, at + _PATIENCE))
+            self._waiting.append((number, at + _PATIENCE.get(number, _LONGER_PATIENCE)))
         else:
             self._started.send(number)
 
@@ -113,6 +120,8 @@ class _Run:
         late = [number for number, until in self._waiting if until <= now]
         self._waiting = [each for each in self._waiting if each[1] > now]
         for number in late:
+            if now < math.inf:
+                say(f"passes {signal.Signals(number).name} on before all ranks are read: that takes too long")
             self._started.send(number)
 
     # ------------------------------------------------------------ children
@@ -139,7 +148,7 @@ class _Run:
             names = ", ".join(dict.fromkeys(signal.Signals(number).name for number, _ in self._waiting))
             if sampled.ranks:
                 self._reports.add(f"{names} came", self._watcher.job)
-            self._pass_on(float("inf"))
+            self._pass_on(math.inf)
             return False
         is_due = self._watcher.note(sampled)
         if sampled.outcome is Outcome.PROVED:

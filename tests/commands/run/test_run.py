@@ -124,10 +124,10 @@ def reporting(*before: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def said(process: subprocess.Popen[str]) -> list[str]:
-    """Return which signals the command has got, once no more come."""
+    """Return which signals the command has got, once no more come; mqs looks for ranks first."""
     assert process.stdout is not None
     found = ""
-    while select.select([process.stdout], [], [], 0.5)[0]:
+    while select.select([process.stdout], [], [], 0.5 if found else DEADLINE)[0]:
         found += os.read(process.stdout.fileno(), 1 << 12).decode()
     return found.splitlines()
 
