@@ -29,6 +29,7 @@ def run() -> int:
         )
         return _UNREADABLE
     try:
+        _fill_streams()
         from mqs_dll.commands.cli import main
 
         code = main()
@@ -49,6 +50,16 @@ def run() -> int:
     except BaseException:  # nobody reads it
         _discard_rest(2)
     return code
+
+
+def _fill_streams() -> None:
+    """Have something behind each standard stream that was closed: another file would get its number, and its output.
+
+    Commands that we start don't inherit it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _discard_rest(stream: int) -> None:

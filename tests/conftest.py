@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mqs_dll.commands import pytest_plugin
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.library.session import Library, ProcessSession
 from tests.support.jobs import Compiler
@@ -33,6 +34,12 @@ MPI = "mpi"
 """The marker of tests that start MPI processes."""
 STARTERS = {"compiler", "nodes", "kept", "learnt", "blocked", "demo_environment"}
 """Fixtures that start MPI processes, or make the programs that do: what uses them has the marker mpi by itself."""
+
+GUARD = 120.0
+"""Seconds after which the job of a test is judged by our own plugin, which ends what is proved to be stuck."""
+STAYING = STARTERS - {"learnt", "demo_environment"}
+"""Those whose programs stay in their state until a test ends them, many of them stuck: they are judged later."""
+LATER = pytest.mark.mqs_after("10m")
 
 AFTER_ALL = "after_all"
 """The marker, and the group, of tests that wait for what the other processes saw, and so not for each other."""
@@ -67,8 +74,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", f"{SLOW}: builds, emulates, follows many programs, or searches for seconds")
     config.addinivalue_line("markers", f"{ALONE}: measures times, so that no other test may run beside it")
+    pytest_plugin.declare(config)  # it may be that it isn't installed, or not loaded
     config.stash[WORKERS] = Workers(config)
     config.stash[MATRIX] = Matrix([*find_mpis(), *mpis_inside()])
+
+
+@pytest.hookimpl(specname="pytest_configure", trylast=True)
+def pytest_configure_guard(config: pytest.Config) -> None:
+    """Turn our plugin for pytest on, unless somebody has by --mqs."""
+    if not config.pluginmanager.has_plugin(pytest_plugin.NAME):
+        config.pluginmanager.register(pytest_plugin.Plugin(GUARD), pytest_plugin.NAME)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -102,8 +117,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     groups: dict[str, str] = {}
     together: dict[str, int] = {}
     for index, item in enumerate(items):
-        if STARTERS.intersection(getattr(item, "fixturenames", ())):
+        if STARTERS.intersection(fixtures := getattr(item, "fixturenames", ())):
             item.add_marker(MPI)
+        if STAYING.intersection(fixtures):
+            item.add_marker(LATER)
         groups[item.nodeid] = group_of(item) or item.nodeid
         together.setdefault(groups[item.nodeid], index)
     items.sort(
@@ -143,7 +160,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("it takes root")
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # to wait for one's turn takes none of the time until a job is judged
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Run a test beside those of other processes, or alone; one that waits for all others keeps none waiting."""
     if item.get_closest_marker(AFTER_ALL) is not None:

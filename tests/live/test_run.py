@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,11 +19,11 @@ import pytest
 
 from mqs_dll.commands.api import read_cores
 from mqs_dll.commands.run.command import EXIT_STUCK
-from mqs_dll.debugger.proc import read_stat, status_fields
+from mqs_dll.debugger.proc import read_stat
 from mqs_dll.job import saved
 from mqs_dll.verdict.conclude import conclude
-from mqs_dll.verdict.results import Certainty, Outcome
-from tests.support.gallery import CORE, LEFT_ALONE, Scene, read_page
+from mqs_dll.verdict.results import Certainty, Finding, Outcome
+from tests.support.gallery import CORE, LEFT_ALONE, Said, Scene, kernel_counts, places, read_page
 from tests.support.jobs import (
     TAG,
     Compiler,
@@ -32,7 +33,7 @@ from tests.support.jobs import (
     running,
     shared_memory_of,
 )
-from tests.support.mpis import Mpi, find_mpis, skip_without
+from tests.support.mpis import OB1, SHM, Mpi, find_mpis, skip_without
 from tests.support.targets import DEADLINE, ROOT, wait_until
 
 pytestmark = pytest.mark.mpi
@@ -52,8 +53,8 @@ class Run:
         self.process, self.directory, self.mpi, self.ranks = process, directory, mpi, ranks
 
     def ended(self) -> tuple[int, str]:
-        """Return how it ended, and what it printed."""
-        self.process.wait(DEADLINE)
+        """Return how it ended, and what it printed; eight samples of a job that is flooded take a minute."""
+        self.process.wait(2 * DEADLINE)
         return self.process.returncode, self.output()
 
     def output(self) -> str:
@@ -64,19 +65,48 @@ class Run:
         """Wait until each rank has said that it is ready."""
         wait_until(lambda: all((self.directory / f"truth.{rank}.1.json").exists() for rank in range(self.ranks)))
 
+    def wait_until_seen(self) -> None:
+        """Wait until mqs has read the ranks."""
+        results = self.directory.glob
+        wait_until(lambda: any('"why": ""' in each.read_text() for each in results("mqs-run-*/result.json")))
+
     def processes(self) -> list[int]:
         """Return all of it that run, those of mqs among them."""
         found = [(pid, read_stat(pid)) for pid in processes_with_tag(self.directory.name)]
         return [pid for pid, stat in found if stat is not None and not stat.gone]
 
+    def processes_of_mqs(self) -> list[int]:
+        """Return those of mqs that run."""
+        return [pid for pid in self.processes() if b"mqs_dll" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def pids(self) -> list[int]:
+        """Return the processes of its ranks, which are ready."""
+        return [json.loads(each.read_text())["pid"] for each in sorted(self.directory.glob("truth.*.1.json"))]
+
     def ranks_stopped(self) -> list[int]:
-        """Return which of them stand stopped."""
-        return [pid for pid in self.processes() if status_fields(pid)["State"][0] in "tT"]
+        """Return which of its ranks stand stopped."""
+        return [pid for pid in self.pids() if (stat := read_stat(pid)) is not None and stat.state in "tT"]
+
+    def in_a_sample(self) -> dict[str, int]:
+        """Wait until a rank stands; return the processes of that moment."""
+        while not self.ranks_stopped():
+            assert self.process.poll() is None
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found}
+        (launcher,) = (pid for pid, command in commands.items() if command and b"mqs_dll" not in command)
+        (sampling,) = (pid for pid, command in commands.items() if command and os.getsid(pid) == pid)
+        return {"launcher": launcher, "rank": self.pids()[0], "sampling": sampling, "mqs": self.process.pid}
 
 
 @contextmanager
 def run(
-    compiler: Compiler, mpi: Mpi, scene: Scene, *options: str, wrapped: Sequence[str] = (), system: str = ""
+    compiler: Compiler,
+    mpi: Mpi,
+    scene: Scene,
+    *options: str,
+    wrapped: Sequence[str] = (),
+    system: str = "",
+    output: int | None = None,
 ) -> Iterator[Run]:
     """Start a scene behind `mqs run`, and end in any case what is left of it.
 
@@ -87,6 +117,7 @@ def run(
         options: of `mqs run`.
         wrapped: what starts the launcher.
         system: the variable of the system that runs tests.
+        output: where it prints; None for a file that is read.
     """
     skip_without(mpi)
     transport = mpi.transports[0]
@@ -100,47 +131,87 @@ def run(
         own = {**private_files(name), TAG: directory.name, "PYTHONPATH": str(ROOT)}
         if system:
             own |= {system: "true", "GITHUB_STEP_SUMMARY": f"{name}/summary", "GITHUB_WORKSPACE": str(ROOT)}
-        with (directory / "output").open("w") as output:
+        with (directory / "output").open("w") as file:
             process = subprocess.Popen(
                 [*mqs, *wrapped, *launcher, "-n", str(scene.ranks), *program],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=file if output is None else output, stderr=subprocess.STDOUT,
+                text=True, start_new_session=True,
                 env={**os.environ, **mpi.environment, **transport.environment, **sleeps, **own},
             )  # fmt: skip
         try:
             yield Run(process, directory, mpi, scene.ranks)
         finally:
+            shared = set[Path]()
             while left := Run(process, directory, mpi, scene.ranks).processes():
+                shared |= {path for pid in left for path in shared_memory_of(pid)}
                 for pid in left:
                     kill(pid)
                 time.sleep(0.01)
             process.wait()
+            for path in shared:
+                path.unlink(missing_ok=True)
 
 
-def said_of(scene: Scene, mpi: Mpi) -> list[set[str]]:
-    """Return the sentences that are proved of a scene: one of these sets."""
-    return [
-        {each.sentence for each in expected.said if each.certainty is Certainty.PROVED}
-        for expected in read_page()[str(scene)].expected_on(mpi)
-    ]
+GALLERY = (("openmpi-debian", OB1), ("mpich-4.3.2-pypi", SHM))
+"""The MPIs that run all of it."""
+PLACES = [
+    *((mpi, scene) for mpi, transport, scene in places() if (mpi.name, transport) in GALLERY),
+    *((mpi, scene) for mpi in MPIS for scene in CORE if mpi.product == "Open MPI"),
+]
+"""Each program with the MPIs that run it, over the first of their transports."""
 
 
-@pytest.mark.parametrize("scene", CORE, ids=str)
-@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def outcomes(mpi: Mpi, scene: Scene) -> set[Outcome]:
+    """Return what the verdict on a program may be."""
+    found = {each.outcome for each in read_page()[str(scene)].expected_on(mpi)}
+    return found if kernel_counts() or mpi.product == "Open MPI" else found | {Outcome.SUSPECTED}
+
+
+def of_places(wanted: Callable[[set[Outcome]], bool]) -> pytest.MarkDecorator:
+    """Return what runs a test on the programs on which the verdict may be such."""
+    found = [(mpi, scene) for mpi, scene in PLACES if wanted(outcomes(mpi, scene))]
+    return pytest.mark.parametrize(("mpi", "scene"), found, ids=[f"{mpi.name}-{scene}" for mpi, scene in found])
+
+
+def as_said(finding: Finding) -> Said:
+    """Return a finding as the page has it."""
+    return Said(finding.cause, finding.certainty, finding.sentence)
+
+
+FINE = {Outcome.NOTHING_STUCK}
+
+
+@of_places(lambda outcomes: outcomes != FINE)
 def test_a_job_that_hangs_is_ended_and_reported(mpi: Mpi, scene: Scene, compiler: Compiler) -> None:
     """The verdict is printed and saved; no process and no shared memory is left."""
-    with run(compiler, mpi, scene, *SOON) as job:
+    expected = read_page()[str(scene)].expected_on(mpi)
+    suspected = ("--suspect-after", "3s", "--end-suspected") if Outcome.SUSPECTED in outcomes(mpi, scene) else ()
+    with run(compiler, mpi, scene, "--after", "3s", "--interval", "500ms", *suspected) as job:
         job.wait_until_ready()
         shared = {path for pid in job.processes() for path in shared_memory_of(pid)}
         code, printed = job.ended()
         assert code == EXIT_STUCK, printed
-        assert "STUCK FOR GOOD" in printed
         assert not job.processes()
         assert not [path for path in shared if path.exists()]
         (document,) = (job.directory / "report").glob("mqs-run-*.json.gz")
         verdict = conclude(saved.load(str(document)))
-        proved = {each.sentence for each in verdict.findings if each.certainty is Certainty.PROVED}
-        assert proved in said_of(scene, mpi)
+        assert verdict.outcome in outcomes(mpi, scene)
+        assert ("STUCK FOR GOOD" in printed) == (verdict.outcome is Outcome.PROVED)
+        said = {each.facts for each in map(as_said, verdict.findings) if each.certainty is not Certainty.NOTED}
+        assert said in [{each.facts for each in one.said} for one in expected], printed
         assert document.with_name(document.name.replace(".json.gz", ".html")).exists()
+
+
+@of_places(lambda outcomes: outcomes == FINE)
+def test_a_job_that_is_fine_is_left_alone(mpi: Mpi, scene: Scene, compiler: Compiler) -> None:
+    """However often it is looked at: it goes on, and nothing is printed."""
+    with run(compiler, mpi, scene, "--after", "500ms", "--interval", "200ms", "--suspect-after", "1s") as job:
+        job.wait_until_ready()
+        job.wait_until_seen()
+        time.sleep(3.0)
+        assert job.process.poll() is None
+        # A launcher may need longer than these 500 ms until there are ranks.
+        assert re.sub(r"^mqs: sees no rank of an MPI job.*\n", "", job.output()) == ""
 
 
 @pytest.mark.parametrize("mpi", [*MPIS, DEBIAN], ids=lambda mpi: mpi.name)
@@ -167,6 +238,35 @@ def test_a_job_that_is_fine_goes_on(mpi: Mpi, scene: Scene, compiler: Compiler) 
         assert "NOTHING IS STUCK" in printed
 
 
+@pytest.mark.parametrize("mpi", [*MPIS, DEBIAN], ids=lambda mpi: mpi.name)
+def test_a_job_that_ends_by_itself_does_so_as_without_mqs(mpi: Mpi, compiler: Compiler, tmp_path: Path) -> None:
+    """Rank 0 reads from a pipe. Though the ranks were stopped, output and exit code are the same, byte for byte."""
+    transport = mpi.transports[0]
+    launcher = [str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", "3", *compiler.command(mpi, "reads")]
+    mqs = [sys.executable, "-m", "mqs_dll", "run", "--after", "500ms", "--interval", "200ms", "--"]
+    own = {**compiler.sleeps(mpi, transport, "reads"), TAG: str(tmp_path), "PYTHONPATH": str(ROOT)}
+
+    def stand() -> bool:
+        stats = map(read_stat, processes_with_tag(str(tmp_path)))
+        return any(stat.name == "reads" and stat.state in "tT" for stat in stats if stat is not None)
+
+    def ended(*command: str) -> tuple[int, bytes, bytes]:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+            env={**os.environ, **mpi.environment, **transport.environment, **own},
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            process.stdin.write(b"1\n")
+            if command[: len(mqs)] == tuple(mqs):
+                wait_until(stand)
+            output, errors = process.communicate(b"2\n0\n", DEADLINE)
+            return process.returncode, output, re.sub(rb"\d+", b"", errors)  # numbers of jobs and of processes
+
+    alone, behind = ended(*launcher), ended(*mqs, *launcher)
+    assert behind == alone
+    assert alone[:2] == (6, b"3\n6\n")
+
+
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_a_launcher_may_be_started_by_something_else(mpi: Mpi, compiler: Compiler) -> None:
     """A shell, env, timeout, or a program in Python; all of it is ended."""
@@ -184,7 +284,7 @@ def test_a_warning_signal_is_passed_on_when_a_sample_is_saved(mpi: Mpi, compiler
     """As batch systems send one before the time limit: one sees where everybody was."""
     with run(compiler, mpi, CORE[1], "--after", "60m", "--interval", "200ms") as job:
         job.wait_until_ready()
-        wait_until(lambda: any('"why": ""' in each.read_text() for each in job.directory.glob("mqs-run-*/result.json")))
+        job.wait_until_seen()
         time.sleep(1.0)
         job.process.send_signal(signal.SIGTERM)
         code, printed = job.ended()
@@ -266,18 +366,47 @@ def test_a_hang_may_be_left_alone(how: str, compiler: Compiler) -> None:
         assert len(job.processes()) > CORE[0].ranks
 
 
+def test_a_job_is_ended_though_its_report_cannot_be_saved(compiler: Compiler) -> None:
+    """It is printed, and a sentence says why it isn't saved."""
+    with run(compiler, MPIS[0], CORE[1], *SOON) as job:
+        (job.directory / "report").touch()
+        (job.directory / "junit.xml").mkdir()
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        assert re.search(r"^mqs: \S+/report/mqs-run-\S+\.json\.gz can't be written: \w+", printed, re.MULTILINE), (
+            printed
+        )
+        assert "STUCK FOR GOOD: rank 1 waits" in printed
+
+
+def test_a_job_is_ended_though_nobody_reads_what_is_printed(compiler: Compiler) -> None:
+    """Its standard error is a pipe that has no reader any more: all is saved nevertheless."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with run(compiler, MPIS[0], CORE[1], *SOON, output=writer) as job:
+        os.close(writer)
+        assert job.ended() == (EXIT_STUCK, "")
+        assert len([*(job.directory / "report").iterdir()]) == 2
+        assert not job.processes()
+
+
+@pytest.mark.parametrize("who", ["launcher", "rank", "sampling", "mqs"])
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
-def test_a_job_goes_on_when_mqs_is_killed_at_any_point(mpi: Mpi, compiler: Compiler) -> None:
-    """Also while its ranks are stopped: none stands for longer than a moment, and nothing is left of mqs."""
-    with run(compiler, mpi, HEALTHY, "--after", "300ms", "--interval", "100ms") as job:
+def test_nobody_stands_stopped_whoever_is_killed_in_a_sample(mpi: Mpi, who: str, compiler: Compiler) -> None:
+    """A job goes on when mqs is killed, or what samples it; it ends as without mqs when one of its own is."""
+    with run(compiler, mpi, COMPUTING, "--after", "300ms", "--interval", "100ms") as job:
         job.wait_until_ready()
-        time.sleep(1.5)
-        kill(job.process.pid)
-        job.process.wait()
-        ours = set(job.processes())
-        time.sleep(5.0)
-        assert not job.ranks_stopped()
-        assert len(job.processes()) >= HEALTHY.ranks
-        assert set(job.processes()) <= ours
-        for pid in job.processes():
-            assert b"mqs_dll" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        killed = job.in_a_sample()
+        kill(killed[who])
+        wait_until(lambda: not job.ranks_stopped())
+        if who == "sampling":
+            assert job.in_a_sample()[who] != killed[who]
+        else:
+            code, printed = job.ended()
+            assert (code == -signal.SIGKILL) == (who != "rank"), printed
+            assert code not in (0, EXIT_STUCK)
+            assert "mqs:" not in printed
+            wait_until(lambda: not job.processes_of_mqs())
+        goes_on = {killed["launcher"], *job.pids()} <= {*job.processes()}
+        assert goes_on == (who in ("sampling", "mqs"))
+        assert who != "rank" or not job.processes()

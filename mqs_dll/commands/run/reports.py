@@ -1,4 +1,8 @@
-"""What is said of a job that is watched, on standard error, and what is kept of it."""
+"""What is said of a job that is watched, on standard error, and what is kept of it.
+
+Other processes write all of it, and we wait for them so long and no longer: a pipe that nobody reads, a terminal that
+Ctrl-S has stopped and a file system that doesn't answer must not keep a job from being ended.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,16 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from mqs_dll.commands.run.sampling import in_own_process
+from mqs_dll.commands.run.sampling import within
 from mqs_dll.verdict.results import Outcome
 
 STUCK = {Outcome.PROVED: "the job is stuck for good", Outcome.SUSPECTED: "the job seems to be stuck"}
 """Why a job is reported that was sampled when it was due."""
+
+PATIENCE = 120.0
+"""Seconds that a report may take."""
+_PATIENCE_FILE, _PATIENCE_LINE = 30.0, 2.0
+"""The same of a file, and of a line."""
 
 _JOB_IDS = (
     ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
@@ -32,11 +41,16 @@ _NO_INDEX = {("LSB_JOBINDEX", "0"), ("SGE_TASK_ID", "undefined")}
 
 
 def say(text: str) -> None:
-    """Print a line on standard error, where anybody may have closed it."""
+    """Print a line on standard error, which may be closed, full, or read by nobody."""
+    within(_PATIENCE_LINE, lambda: _say(text), output=2)
+
+
+def _say(text: str) -> int:
     from mqs_dll.contract.escape import visible
 
     with suppress(OSError):
         print(f"mqs: {visible(text)}", file=sys.stderr, flush=True)
+    return 0
 
 
 class Reports:
@@ -63,14 +77,14 @@ class Reports:
         """
         stem = self._folder / f"mqs-run-{self._name}-{datetime.now():%Y%m%dT%H%M%S}"
         say(f"{what}, after {time.monotonic() - self._began:.0f} s:")
-        arguments = ["job", "--load", str(job)]
+        page, files = Path(f"{stem}.html"), list[str]()
         if kept := _keep(job, Path(f"{stem}.json.gz")):
-            arguments += ["--html", f"{stem}.html"]
+            files += ["--html", str(page)]
         if self._junit:
-            arguments += ["--junit", self._junit]
-        os.waitpid(in_own_process(lambda: _print(arguments, job), output=2), 0)
+            files += ["--junit", self._junit]
+        within(PATIENCE, lambda: _print(job, files), output=2)
         if kept:
-            say(f"saved as {stem}.json.gz and .html")
+            say(f"saved as {stem}.json.gz{' and .html' if page.exists() else ''}")
 
     def keep(self, job: Path, most: int) -> None:
         """Keep a job that was read, and no more than the last few of them."""
@@ -97,14 +111,21 @@ def _age(path: Path) -> float:
     return 0.0
 
 
-def _print(arguments: list[str], job: Path) -> int:
-    """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code."""
+def _print(job: Path, files: list[str]) -> int:
+    """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code.
+
+    Args:
+        job: that was saved.
+        files: options that name files to write. Where one can't be written, all is printed nevertheless.
+    """
     from mqs_dll.commands import cli
 
     on_gitlab = os.environ.get("GITLAB_CI") == "true"
     if on_gitlab:
         print(f"\x1b[0Ksection_start:{time.time():.0f}:mqs[collapsed=true]\r\x1b[0KWhere the ranks are", flush=True)
-    code = cli.main(arguments)
+    code = cli.main(["job", "--load", str(job), *files])
+    if code == cli.EXIT_UNREADABLE and files:
+        code = cli.main(["job", "--load", str(job)])
     if on_gitlab:
         print(f"\x1b[0Ksection_end:{time.time():.0f}:mqs\r\x1b[0K", flush=True)
     if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -128,15 +149,22 @@ def _tell_github(job: Path) -> None:
 
 def _keep(job: Path, path: Path) -> bool:
     """Copy a saved job; return whether that was done."""
+    code = within(_PATIENCE_FILE, lambda: _copy(job, path), output=2)
+    if code is None:
+        say(f"{path} can't be written: its file system doesn't answer")
+    return code == 0
+
+
+def _copy(job: Path, path: Path) -> int:
     from mqs_dll.job.files import write_whole
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, job.read_bytes())
     except OSError as error:
-        say(f"{path} can't be written: {error.strerror}")
-        return False
-    return True
+        _say(f"{path} can't be written: {error.strerror}")
+        return 1
+    return 0
 
 
 def _name(pid: int) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,8 @@ _BETWEEN_LIVE = 0.1
 """Seconds between two that don't: the first one reads what doesn't move, too."""
 
 _FAILED = 70
+_STEP = 0.01
+"""Seconds."""
 
 
 class Sampled(NamedTuple):
@@ -162,3 +165,19 @@ def in_own_process(act: Callable[[], int], output: int | None = None) -> int:
         traceback.print_exception(error)
     finally:
         os._exit(code)
+
+
+def within(patience: float, act: Callable[[], int], output: int | None = None) -> int | None:
+    """Let a process of its own act, as in_own_process has it, and wait for it.
+
+    Returns:
+        Its exit code; None where it hasn't ended after as many seconds as ``patience`` has, and was killed.
+    """
+    pid, until = in_own_process(act, output), time.monotonic() + patience
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(_STEP)
+    os.kill(pid, signal.SIGKILL)  # a file system that doesn't answer may keep it for longer
+    return None

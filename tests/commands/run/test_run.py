@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from mqs_dll.debugger.proc import read_stat, status_fields
+from mqs_dll.job import saved
+from tests.support import made_up_job
 from tests.support.targets import DEADLINE, ROOT, wait_until
 
 MQS = (sys.executable, "-m", "mqs_dll", "run", "--")
@@ -102,6 +104,78 @@ def test_the_command_has_what_it_would_have_without_mqs(tmp_path: Path) -> None:
     assert len(signals_of(signals)) == 3
     for shown in ("in\n", str(tmp_path), "A=b c", "has 7", "in the first group"):
         assert shown in behind
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
+    """The command has the same ones closed; what mqs says goes nowhere else."""
+    show = "for each in 0 1 2; do [ -e /proc/$$/fd/$each ] && echo $each >> shown; done; exit 5"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def ended(*command: str) -> tuple[int, str]:
+        (tmp_path / "shown").unlink(missing_ok=True)
+        shell = ["sh", "-c", f'"$@" {closed}', "sh", *command]
+        ended = subprocess.run(
+            shell, capture_output=True, text=True, timeout=DEADLINE, check=False, cwd=tmp_path, env=environment
+        )
+        return ended.returncode, ended.stdout + ended.stderr
+
+    for before in ((), MQS):
+        assert ended(*before, "sh", "-c", show) == (5, "")
+        shown = (tmp_path / "shown").read_text() if (tmp_path / "shown").exists() else ""
+        assert len(shown.split()) == 3 - closed.count("&-")
+    code, said = ended(*MQS, "/nowhere/x")
+    assert (code, "can't be run" in said) == (127, "2>&-" not in closed)
+
+
+def test_a_command_that_is_no_mpi_job_goes_on() -> None:
+    """That no rank is seen is said once."""
+    ended = subprocess.run(
+        [*MQS[:-1], "--after", "500ms", "--interval", "100ms", "--", "sh", "-c", "sleep 4; exit 7"],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 7
+    assert re.fullmatch(r"mqs: sees no rank of an MPI job: process \d+ \(sh\) is no part of .*\n", ended.stderr)
+
+
+@contextmanager
+def full_pipe() -> Iterator[int]:
+    """Give a pipe that nobody reads, and that takes nothing more."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(1 << 12))
+    os.set_blocking(writer, True)
+    yield writer
+    os.close(reader)
+    os.close(writer)
+
+
+def test_what_nobody_reads_keeps_nothing_from_its_end() -> None:
+    """mqs has something to say where its standard error is full: the command ends as it would."""
+    with full_pipe() as pipe:
+        ended = subprocess.run([*MQS, "/nowhere/x"], stderr=pipe, timeout=DEADLINE, check=False)
+    assert ended.returncode == 127
+
+
+REPORT = """
+import sys
+from pathlib import Path
+from mqs_dll.commands.run import reports
+reports.PATIENCE = 2.0
+reports.Reports(Path(sys.argv[1]), 1).add("why", Path(sys.argv[2]))
+"""
+
+
+def test_a_report_that_nobody_reads_is_saved(tmp_path: Path) -> None:
+    """Who waits for it goes on after some time."""
+    job, folder = tmp_path / "job.json.gz", tmp_path / "report"
+    saved.save(made_up_job.job(made_up_job.rank(0)), str(job))
+    with full_pipe() as pipe:
+        command = [sys.executable, "-c", REPORT, str(folder), str(job)]
+        subprocess.run(command, stderr=pipe, timeout=DEADLINE, check=True, cwd=ROOT)
+    assert len([*folder.glob("*.json.gz")]) == 1
 
 
 # ---------------------------------------------------------------- signals
@@ -233,8 +307,10 @@ def test_ctrl_z_stops_it_with_its_command_and_fg_lets_both_go_on(terminal: Termi
 
 def test_the_command_has_the_terminal(terminal: Terminal) -> None:
     """It reads what is typed, and may set the terminal to raw mode."""
-    terminal.type(typed(["sh", "-c", "stty raw -echo; dd bs=1 count=1 2>/dev/null; stty sane; echo :$?"]))
-    time.sleep(1.0)
+    terminal.type(
+        typed(["sh", "-c", "stty raw -echo; echo is $((6 * 7)); dd bs=1 count=1 2>/dev/null; stty sane; echo :$?"])
+    )
+    terminal.until("is 42")
     terminal.type("\x03")
     terminal.until("\x03:0")
     terminal.type("echo code $?\n")
