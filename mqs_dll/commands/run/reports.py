@@ -6,11 +6,15 @@ import os
 import sys
 import textwrap
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from mqs_dll.commands.run.sampling import in_own_process
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.verdict.results import Outcome
 
 STUCK = {Outcome.PROVED: "the job is stuck for good", Outcome.SUSPECTED: "the job seems to be stuck"}
@@ -27,44 +31,77 @@ def say(text: str) -> None:
         print(f"mqs: {visible(text)}", file=sys.stderr, flush=True)
 
 
-class Reports:
-    """The reports on one job."""
+class _Saved(NamedTuple):
+    job: Path
+    stem: Path | None
+    """Of the files where it is kept, None where they can't be written."""
+    seconds: float
+    """Since the start of the command."""
 
-    def __init__(self, folder: Path, pid: int, junit: str | None = None) -> None:
+    @property
+    def path(self) -> Path:
+        """Where it can be loaded."""
+        return Path(f"{self.stem}.json.gz") if self.stem else self.job
+
+
+class Reports:
+    """The reports on the jobs that a command has started."""
+
+    def __init__(self, folder: Path, junit: str | None = None) -> None:
         """Begin.
 
         Args:
             folder: where they are saved.
-            junit: the file for the last of them as a test of JUnit's.
-            pid: after which they are named where no batch system has a name for the job.
+            junit: the file for the last of each job as a test of JUnit's.
         """
-        self._folder, self._pid, self._junit, self._began = folder, pid, junit, time.monotonic()
-        self._kept = 0
+        self._folder, self._junit, self._began = folder, junit, time.monotonic()
+        self._names: dict[int, str] = {}
+        self._saved: dict[int, _Saved] = {}
+        """By the PID of the launcher."""
+        self._shown: dict[int, Path] = {}
+        self._kept: Counter[int] = Counter()
+        """How often each was kept."""
         self._last: dict[Path, None] = {}
 
-    def add(self, what: str, job: Path) -> None:
-        """Print what is wrong with a job, and save it.
+    def add(self, what: str, pid: int, job: Path) -> None:
+        """Save a job, and print what is wrong with it; save and show have the arguments."""
+        self.save(pid, job)
+        self.show(what, pid)
+
+    def save(self, pid: int, job: Path) -> None:
+        """Save a job.
+
+        Args:
+            pid: of its launcher.
+            job: where it was saved as it was sampled.
+        """
+        seconds = time.monotonic() - self._began
+        stem = self._folder / f"mqs-run-{self._name(pid)}-{datetime.now():%Y%m%dT%H%M%S}"
+        kept = _keep(job, Path(f"{stem}.json.gz"))
+        self._saved[pid] = _Saved(job, stem if kept else None, seconds)
+
+    def show(self, what: str, pid: int) -> None:
+        """Print what is wrong with a job that was saved last.
 
         Args:
             what: why it is reported now.
-            job: where it was saved as it was sampled.
+            pid: of its launcher.
         """
-        stem = self._folder / f"mqs-run-{_job_id(self._pid)}-{datetime.now():%Y%m%dT%H%M%S}"
-        say(f"{what}, after {time.monotonic() - self._began:.0f} s:")
-        arguments = ["job", "--load", str(job)]
-        if kept := _keep(job, Path(f"{stem}.json.gz")):
-            arguments += ["--html", f"{stem}.html"]
-        if self._junit:
-            arguments += ["--junit", self._junit]
-        os.waitpid(in_own_process(lambda: _print(arguments, job), output=2), 0)
-        if kept:
-            say(f"saved as {stem}.json.gz and .html")
+        saved = self._saved[pid]
+        say(f"{what}, after {saved.seconds:.0f} s:")
+        arguments = ["job", "--load", str(saved.path)]
+        if saved.stem:
+            arguments += ["--html", f"{saved.stem}.html"]
+        self._shown[pid] = saved.path
+        os.waitpid(in_own_process(lambda: self._print(arguments, saved.path), output=2), 0)
+        if saved.stem:
+            say(f"saved as {saved.stem}.json.gz and .html")
 
-    def keep(self, job: Path, most: int) -> None:
-        """Keep a job that was read, and no more than the last few of them."""
-        path = self._folder / f"mqs-run-{_job_id(self._pid)}-last-{self._kept % most + 1}.json.gz"
+    def keep(self, pid: int, job: Path, most: int) -> None:
+        """Keep a job that was read, and no more than the last few times of each."""
+        path = self._folder / f"mqs-run-{self._name(pid)}-last-{self._kept[pid] % most + 1}.json.gz"
         if _keep(job, path):
-            self._kept += 1
+            self._kept[pid] += 1
             self._last[path] = None
 
     def forget(self) -> None:
@@ -78,6 +115,29 @@ class Reports:
         if self._last:
             say(f"kept what was read last: {', '.join(map(str, sorted(self._last, key=_age)))}")
 
+    def _name(self, pid: int) -> str:
+        """Return the batch system's name of the job, else its launcher's PID; both for all but the first job."""
+        batch = next(filter(None, map(os.environ.get, _JOB_IDS)), "")
+        own = str(pid) if self._names or not batch else ""
+        name = self._names.setdefault(pid, "-".join(filter(None, (batch, own))))
+        return "".join(each if each.isalnum() else "-" for each in name)
+
+    def _print(self, arguments: list[str], job: Path) -> int:
+        """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code."""
+        from mqs_dll.commands import cli
+
+        on_gitlab = os.environ.get("GITLAB_CI") == "true"
+        if on_gitlab:
+            print(f"\x1b[0Ksection_start:{time.time():.0f}:mqs[collapsed=true]\r\x1b[0KWhere the ranks are", flush=True)
+        code = cli.main(arguments)
+        if on_gitlab:
+            print(f"\x1b[0Ksection_end:{time.time():.0f}:mqs\r\x1b[0K", flush=True)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            _tell_github(job)
+        if self._junit:
+            _write_junit(self._junit, self._shown.values())
+        return code
+
 
 def _age(path: Path) -> float:
     with suppress(OSError):
@@ -85,19 +145,20 @@ def _age(path: Path) -> float:
     return 0.0
 
 
-def _print(arguments: list[str], job: Path) -> int:
-    """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code."""
-    from mqs_dll.commands import cli
+def _write_junit(file: str, jobs: Iterable[Path]) -> None:
+    from mqs_dll.job import files, saved
+    from mqs_dll.report import ci
+    from mqs_dll.verdict.conclude import conclude
 
-    on_gitlab = os.environ.get("GITLAB_CI") == "true"
-    if on_gitlab:
-        print(f"\x1b[0Ksection_start:{time.time():.0f}:mqs[collapsed=true]\r\x1b[0KWhere the ranks are", flush=True)
-    code = cli.main(arguments)
-    if on_gitlab:
-        print(f"\x1b[0Ksection_end:{time.time():.0f}:mqs\r\x1b[0K", flush=True)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        _tell_github(job)
-    return code
+    judged = []
+    for path in jobs:
+        with suppress(MqsError):  # somebody has removed it
+            job = saved.load(str(path))
+            judged.append((job, conclude(job)))
+    try:
+        files.write_out(file, ci.junit(*judged))
+    except OSError as error:
+        say(f"{file} can't be written: {error.strerror}")
 
 
 def _tell_github(job: Path) -> None:
@@ -125,9 +186,3 @@ def _keep(job: Path, path: Path) -> bool:
         say(f"{path} can't be written: {error.strerror}")
         return False
     return True
-
-
-def _job_id(pid: int) -> str:
-    """Return the batch system's name of the job, else a PID."""
-    found = next(filter(None, map(os.environ.get, _JOB_IDS)), str(pid))
-    return "".join(each if each.isalnum() else "-" for each in found)
