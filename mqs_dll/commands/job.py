@@ -232,7 +232,7 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
     if options.junit:
         from mqs_dll.report import ci
 
-        _write(options.junit, ci.junit(job, verdict).decode())
+        _write(options.junit, ci.junit((job, verdict)).decode())
 
 
 def _write(path: str, text: str) -> None:

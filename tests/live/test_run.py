@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -21,6 +23,7 @@ from mqs_dll.commands.api import read_cores
 from mqs_dll.commands.run.command import EXIT_STUCK
 from mqs_dll.debugger.proc import read_stat
 from mqs_dll.job import saved
+from mqs_dll.job.records import Job
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Certainty, Finding, Outcome
 from tests.support.gallery import CORE, LEFT_ALONE, Said, Scene, kernel_counts, places, read_page
@@ -43,6 +46,8 @@ SOON = ("--after", "2s", "--interval", "300ms")
 HEALTHY = Scene("two_counts.c", 4, "turns")
 COMPUTING = Scene("computing.c", 2)
 """Nothing of it changes that could be seen: it is stopped again and again."""
+UNTIL_TOLD = "until [ -e go ]; do sleep 0.1; done"
+"""A shell's waiting for a test."""
 POLLING = Scene("exited_peer.c", 2, "probe", LEFT_ALONE)
 
 
@@ -65,10 +70,14 @@ class Run:
         """Wait until each rank has said that it is ready."""
         wait_until(lambda: all((self.directory / f"truth.{rank}.1.json").exists() for rank in range(self.ranks)))
 
-    def wait_until_seen(self) -> None:
-        """Wait until mqs has read the ranks."""
-        results = self.directory.glob
-        wait_until(lambda: any('"why": ""' in each.read_text() for each in results("mqs-run-*/result.json")))
+    def read(self, file: str = "look.json.gz") -> set[Path]:
+        """Return the folders of the jobs that run and have been read, or that have been sampled: "job.json.gz"."""
+        return {each.parent for each in self.directory.glob(f"mqs-run-*/*/{file}")}
+
+    def saved(self) -> list[Job]:
+        """Return the jobs that were reported."""
+        files = sorted((self.directory / "report").glob("mqs-run-*.json.gz"), key=lambda each: each.stat().st_mtime)
+        return [saved.load(str(each)) for each in files]
 
     def processes(self) -> list[int]:
         """Return all of it that run, those of mqs among them."""
@@ -107,6 +116,8 @@ def run(
     wrapped: Sequence[str] = (),
     system: str = "",
     output: int | None = None,
+    others: Sequence[Scene] = (),
+    shell: str = "",
 ) -> Iterator[Run]:
     """Start a scene behind `mqs run`, and end in any case what is left of it.
 
@@ -118,13 +129,24 @@ def run(
         wrapped: what starts the launcher.
         system: the variable of the system that runs tests.
         output: where it prints; None for a file that is read.
+        others: programs beside it.
+        shell: how a shell starts all of them: "{0} & {1}; wait".
     """
     skip_without(mpi)
     transport = mpi.transports[0]
     with tempfile.TemporaryDirectory(prefix="mqs-job-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
-        launcher = [str(mpi.mpiexec), *mpi.options, *transport.arguments, *scene.options.get(mpi.product, ())]
-        program = [*compiler.command(mpi, scene.program), name, *([scene.variant] if scene.variant else [])]
+        commands = [
+            [
+                *(str(mpi.mpiexec), *mpi.options, *transport.arguments, *each.options.get(mpi.product, ())),
+                *("-n", str(each.ranks), *compiler.command(mpi, each.program), f"{name}/{number or ''}"),
+                *filter(None, [each.variant]),
+            ]
+            for number, each in enumerate((scene, *others))
+        ]
+        for number, _ in enumerate(others, start=1):
+            (directory / str(number)).mkdir()
+        several = ["sh", "-c", f"cd {name}; {shell.format(*map(shlex.join, commands))}"]
         files = ["--report", f"{name}/report", "--junit", f"{name}/junit.xml"]
         mqs = [sys.executable, "-m", "mqs_dll", "run", *files, *options, "--"]
         sleeps = compiler.sleeps(mpi, transport, scene.program)
@@ -133,7 +155,7 @@ def run(
             own |= {system: "true", "GITHUB_STEP_SUMMARY": f"{name}/summary", "GITHUB_WORKSPACE": str(ROOT)}
         with (directory / "output").open("w") as file:
             process = subprocess.Popen(
-                [*mqs, *wrapped, *launcher, "-n", str(scene.ranks), *program],
+                [*mqs, *wrapped, *(several if shell else commands[0])],
                 stdin=subprocess.DEVNULL, stdout=file if output is None else output, stderr=subprocess.STDOUT,
                 text=True, start_new_session=True,
                 env={**os.environ, **mpi.environment, **transport.environment, **sleeps, **own},
@@ -207,7 +229,7 @@ def test_a_job_that_is_fine_is_left_alone(mpi: Mpi, scene: Scene, compiler: Comp
     """However often it is looked at: it goes on, and nothing is printed."""
     with run(compiler, mpi, scene, "--after", "500ms", "--interval", "200ms", "--suspect-after", "1s") as job:
         job.wait_until_ready()
-        job.wait_until_seen()
+        wait_until(lambda: job.read())
         time.sleep(3.0)
         assert job.process.poll() is None
         # A launcher may need longer than these 500 ms until there are ranks.
@@ -228,6 +250,7 @@ def test_a_job_that_is_fine_goes_on(mpi: Mpi, scene: Scene, compiler: Compiler) 
     """However often it is looked at; its output is its own, and so is how it ends."""
     with run(compiler, mpi, scene, "--after", "500ms", "--interval", "200ms", "--suspect-after", "1s") as job:
         job.wait_until_ready()
+        wait_until(lambda: job.read())
         time.sleep(5.0)
         assert job.process.poll() is None
         assert "mqs:" not in job.output()
@@ -284,7 +307,7 @@ def test_a_warning_signal_is_passed_on_when_a_sample_is_saved(mpi: Mpi, compiler
     """As batch systems send one before the time limit: one sees where everybody was."""
     with run(compiler, mpi, CORE[1], "--after", "60m", "--interval", "200ms") as job:
         job.wait_until_ready()
-        job.wait_until_seen()
+        wait_until(lambda: job.read())
         time.sleep(1.0)
         job.process.send_signal(signal.SIGTERM)
         code, printed = job.ended()
@@ -326,9 +349,12 @@ def test_a_job_that_runs_already_is_watched_until_it_is_stuck(mpi: Mpi, compiler
 @pytest.mark.parametrize("status", [0, 1])
 def test_what_was_read_last_is_kept_where_a_job_fails(status: int, compiler: Compiler) -> None:
     """Each file is a saved job; no more of them are kept than was asked for, and none where it ends well."""
-    wrapped = ("bash", "-c", f'"$@" & sleep 6; kill $!; wait; exit {status}', "bash")
+    shell = f"{{0}} & {UNTIL_TOLD}; kill $!; wait; exit {status}"
     options = ("--after", "1s", "--interval", "300ms", "--keep", "2", "--on-stuck", "report")
-    with run(compiler, MPIS[0], HEALTHY, *options, wrapped=wrapped) as job:
+    with run(compiler, MPIS[0], HEALTHY, *options, shell=shell) as job:
+        wait_until(lambda: len(job.saved()) == 2)
+        time.sleep(2.0)
+        (job.directory / "go").touch()
         code, printed = job.ended()
         assert code == status, printed
         kept = sorted((job.directory / "report").glob("mqs-run-*-last-*.json.gz"))
@@ -410,3 +436,81 @@ def test_nobody_stands_stopped_whoever_is_killed_in_a_sample(mpi: Mpi, who: str,
         goes_on = {killed["launcher"], *job.pids()} <= {*job.processes()}
         assert goes_on == (who in ("sampling", "mqs"))
         assert who != "rank" or not job.processes()
+
+
+# ---------------------------------------------------------------- several jobs
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_that_hangs_beside_one_that_is_fine_is_ended_and_reported(mpi: Mpi, compiler: Compiler) -> None:
+    """The report is about the one that hangs, by its launcher; both are ended."""
+    both = {"others": [CORE[0]], "shell": "{0} & {1} & wait"}
+    with run(compiler, mpi, HEALTHY, *SOON, **both) as job:  # type: ignore[arg-type]
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        assert "mqs: ends all 2 jobs" in printed
+        (found,) = job.saved()
+        assert found.title.endswith(f"{job.directory}/1")
+        assert found.title in " ".join(printed.split())
+        assert conclude(found).outcome is Outcome.PROVED
+        assert not job.processes()
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_a_job_that_starts_later_is_watched_too(mpi: Mpi, compiler: Compiler) -> None:
+    """It is found after one that has ended, and while another one is watched."""
+    shell = f"{{0}} & {UNTIL_TOLD}; kill $!; wait; rm go; {{0}} & {UNTIL_TOLD}; {{1}}; wait"
+    with run(compiler, mpi, HEALTHY, *SOON, others=[CORE[0]], shell=shell) as job:
+        wait_until(lambda: len(job.read()) == 1)
+        first = job.read()
+        (job.directory / "go").touch()
+        wait_until(lambda: len(job.read() - first) == 1)
+        (job.directory / "go").touch()
+        code, printed = job.ended()
+        assert code == EXIT_STUCK, printed
+        assert [each.title.endswith(f"{job.directory}/1") for each in job.saved()] == [True]
+
+
+@pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+def test_all_jobs_are_saved_before_a_warning_signal_is_passed_on(mpi: Mpi, compiler: Compiler) -> None:
+    """Also one that is fine, each in a file of its own; none is ended for what is stuck. JUnit has a test of each."""
+    shell = "{0} & a=$!; {1} & b=$!; trap 'echo saved: $(ls report/*.gz | wc -l); kill $a $b' TERM; wait; wait"
+    with run(compiler, mpi, HEALTHY, "--after", "60m", "--interval", "200ms", others=[CORE[1]], shell=shell) as job:
+        wait_until(lambda: len(job.read()) == 2)
+        time.sleep(1.0)
+        assert "mqs:" not in job.output()
+        job.process.send_signal(signal.SIGTERM)
+        code, printed = job.ended()
+        assert code != EXIT_STUCK
+        assert printed.count("mqs: SIGTERM came") == 2
+        assert "saved: 2" in printed
+        assert sorted(conclude(each).outcome for each in job.saved()) == [Outcome.NOTHING_STUCK, Outcome.PROVED]
+        suite = ElementTree.parse(job.directory / "junit.xml").getroot()[0]
+        assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+
+
+def test_jobs_that_are_fine_go_on_beside_each_other(compiler: Compiler) -> None:
+    """Each is sampled, however often the other one is, and what was read last of each is kept."""
+    shell = f"{{0}} & a=$!; {{1}} & b=$!; {UNTIL_TOLD}; kill $a $b; wait; exit 3"
+    options = ("--after", "1s", "--interval", "300ms", "--suspect-after", "2s", "--keep", "1", "--summary")
+    with run(compiler, MPIS[0], COMPUTING, *options, others=[COMPUTING], shell=shell) as job:
+        wait_until(lambda: len(job.read("job.json.gz")) == 2)
+        wait_until(lambda: len(job.saved()) == 2)
+        (job.directory / "go").touch()
+        code, printed = job.ended()
+        assert code == 3, printed
+        assert "STUCK" not in printed
+        assert re.search(r"mqs: of 2 jobs, [2-9]\d* samples", printed), printed
+        assert {each.title.endswith("/1") for each in job.saved()} == {True, False}
+
+
+@pytest.mark.parametrize("how", ["report", "wait"])
+def test_two_jobs_that_hang_are_both_reported(how: str, compiler: Compiler) -> None:
+    """Each once, if they are left alone."""
+    both = {"others": [CORE[1]], "shell": "{0} & {1} & wait"}
+    with run(compiler, MPIS[0], CORE[0], *SOON, "--on-stuck", how, **both) as job:  # type: ignore[arg-type]
+        wait_until(lambda: job.output().count("mqs: saved as") == 2)
+        time.sleep(5.0)
+        assert job.process.poll() is None
+        assert job.output().count("STUCK FOR GOOD") == 2
+        assert len({each.title for each in job.saved()}) == 2

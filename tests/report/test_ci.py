@@ -59,7 +59,7 @@ def test_no_name_of_a_job_gives_github_a_command() -> None:
 
 def test_junit_has_a_test_that_fails_where_a_job_is_stuck() -> None:
     """With the cause, the headline and the whole report."""
-    suite = ElementTree.fromstring(ci.junit(*hung(name=EVIL, title=EVIL)))[0]
+    suite = ElementTree.fromstring(ci.junit(hung(name=EVIL, title=EVIL)))[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     (failure,) = suite[0]
     assert (failure.tag, failure.get("type")) == ("failure", "cycle")
@@ -70,5 +70,13 @@ def test_junit_has_a_test_that_fails_where_a_job_is_stuck() -> None:
 def test_junit_has_a_test_that_passes_where_nothing_is_stuck(state: RankState, kind: list[str]) -> None:
     """And an error where too little was seen."""
     found = job(rank(0, state=state, why="it is closed to us"))
-    suite = ElementTree.fromstring(ci.junit(found, conclude(found)))[0]
+    suite = ElementTree.fromstring(ci.junit((found, conclude(found))))[0]
     assert [each.tag for each in suite[0]] == kind
+
+
+def test_junit_has_a_test_of_each_job() -> None:
+    """Those that fail are counted."""
+    fine = job(rank(0))
+    suite = ElementTree.fromstring(ci.junit(hung(), (fine, conclude(fine))))[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    assert [len(case) for case in suite] == [1, 0]

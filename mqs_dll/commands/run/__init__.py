@@ -4,8 +4,9 @@
 - ``loop``: waits for signals, for children, and for when to look; start reading here
 - ``started``: the command, whose signals, terminal and exit code are passed on as they are
 - ``everybody``: whether a signal was sent to us alone, or to the command, too
+- ``jobs``: which jobs the command has started, and whose turn it is
+- ``watcher``: watches the ranks of one, and has them sampled
 - ``pace``: when to sample
-- ``watcher``: watches the ranks, and has them sampled
 - ``sampling``: one sample, taken by a process of its own
 - ``reports``: what is said and saved
 - ``ending``: ends the whole job

@@ -1,25 +1,24 @@
-"""The loop of `mqs run`, which waits for signals, for children, and for the time to look at the job."""
+"""The loop of `mqs run`, which waits for signals, for children, and for the time to look at the jobs."""
 
 from __future__ import annotations
 
 import argparse
 import errno
-import math
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from mqs_dll.commands.run.command import END, EXIT_NOT_FOUND, EXIT_NOT_RUNNABLE, EXIT_STUCK, REPORT, WAIT
 from mqs_dll.commands.run.ending import Process, end, write_cores
 from mqs_dll.commands.run.everybody import Everybody
+from mqs_dll.commands.run.jobs import Job, Jobs
 from mqs_dll.commands.run.reports import STUCK, Reports, say
 from mqs_dll.commands.run.sampling import Sampled, in_own_process
 from mqs_dll.commands.run.started import Started, end_like
-from mqs_dll.commands.run.watcher import Watcher
 from mqs_dll.debugger import access, library_path
 from mqs_dll.verdict.results import Outcome
 
@@ -47,11 +46,10 @@ def run(command: list[str], options: argparse.Namespace) -> int:
             say(f"{command[0]} can't be run: {error.strerror}")
             return EXIT_NOT_FOUND if error.errno == errno.ENOENT else EXIT_NOT_RUNNABLE
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqs-run-")))
-        reports = Reports(options.report, started.pid, options.junit)
-        keep = (lambda job: reports.keep(job, options.keep)) if options.keep else None
-        watcher = Watcher(options, started.pid, folder, keep)
-        stack.callback(watcher.close)
-        status = _Run(options, started, everybody, watcher, reports).until_end()
+        reports = Reports(options.report, options.junit)
+        jobs = Jobs(options, started.pid, folder, reports)
+        stack.callback(jobs.close)
+        status = _Run(options, started, everybody, jobs, reports).until_end()
     return EXIT_STUCK if status is None else end_like(status)
 
 
@@ -63,21 +61,21 @@ def _with_preload(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class _Run:
-    """A command that runs, and what is seen of its job."""
+    """A command that runs, and what is seen of its jobs."""
 
     def __init__(
-        self, options: argparse.Namespace, started: Started, everybody: Everybody, watcher: Watcher, reports: Reports
+        self, options: argparse.Namespace, started: Started, everybody: Everybody, jobs: Jobs, reports: Reports
     ) -> None:
-        self._options, self._started, self._everybody, self._watcher = options, started, everybody, watcher
+        self._options, self._started, self._everybody, self._jobs = options, started, everybody, jobs
         self._reports = reports
         self._began = time.monotonic()
         self._waiting: list[tuple[int, float]] = []
-        """Signals that the command gets when a sample is taken, or at a time at the latest."""
-        self._is_over = False
-        """Whether nothing is to be looked at any more."""
+        """Signals that the command gets when samples are taken, or at a time at the latest."""
+        self._unshown: list[tuple[str, int]] = []
+        """Reports that are saved: why, and the PID of the launcher."""
         self._was_stuck = Outcome.NOT_READ
         """The gravest outcome so far."""
-        self._said_suspected = self._said_without = False
+        self._said_without = False
 
     def until_end(self) -> int | None:
         """Return the status of the command, None where we ended it."""
@@ -89,40 +87,47 @@ class _Run:
                     return None
             elif info is not None:
                 self._signalled(info.si_signo, at)
-            self._pass_on(at)
-            if not self._is_over:
-                self._watcher.act()
-                self._say_without_ranks(at)
+            self._jobs.act()
+            self._pass_on()
+            self._say_without_ranks(at)
+        self._show_all()
         self._last_words(self._started.status)
         return self._started.status
 
     def _seconds(self) -> float:
         now = time.monotonic()
-        times = [until - now for _, until in self._waiting]
-        if not self._is_over:
-            times.append(self._watcher.seconds())
-        return max(min(times, default=3600.0), 0.0)
+        return max(min([self._jobs.seconds(), *(until - now for _, until in self._waiting)]), 0.0)
 
     # ------------------------------------------------------------ signals
 
     def _signalled(self, number: int, at: float) -> None:
         if self._everybody.got(number, at):
             return
-        may_be_ranks = self._watcher.last.ranks or not self._said_without
-        if number in SAMPLE_FIRST and not self._is_over and may_be_ranks:
-            self._watcher.sample_now()
+        if number in SAMPLE_FIRST and self._jobs.ask(signal.Signals(number).name, search=not self._said_without):
             self._waiting.append((number, at + _PATIENCE.get(number, _LONGER_PATIENCE)))
         else:
             self._started.send(number)
 
-    def _pass_on(self, now: float) -> None:
-        """Pass on the signals that have waited for long enough."""
-        late = [number for number, until in self._waiting if until <= now]
-        self._waiting = [each for each in self._waiting if each[1] > now]
-        for number in late:
-            if now < math.inf:
-                say(f"passes {signal.Signals(number).name} on before all ranks are read: that takes too long")
-            self._started.send(number)
+    def _pass_on(self) -> None:
+        """Pass on the signals that have waited for all reports, or for long enough; what is saved by then counts."""
+        while self._unshown and not self._jobs.are_asked and not self._late():
+            self._reports.show(*self._unshown.pop(0))
+        is_done = not self._unshown and not self._jobs.are_asked
+        for each in list(self._waiting) if is_done else self._late():
+            self._waiting.remove(each)
+            if self._jobs.are_asked:
+                say(f"passes {signal.Signals(each[0]).name} on before all ranks are read: that takes too long")
+            self._started.send(each[0])
+        if not self._waiting:
+            self._jobs.give_up()
+            self._show_all()
+
+    def _late(self) -> list[tuple[int, float]]:
+        return [each for each in self._waiting if each[1] <= time.monotonic()]
+
+    def _show_all(self) -> None:
+        while self._unshown:
+            self._reports.show(*self._unshown.pop(0))
 
     # ------------------------------------------------------------ children
 
@@ -138,44 +143,46 @@ class _Run:
             if pid == self._started.pid:
                 if self._started.changed(status):
                     os.kill(os.getpid(), signal.SIGSTOP)
-            elif (sampled := self._watcher.ended(pid)) is not None and self._sampled(sampled):
+            elif (ended := self._jobs.ended(pid)) is not None and self._sampled(*ended):
                 return True
 
-    def _sampled(self, sampled: Sampled) -> bool:
-        """Act on a sample; return whether we ended the job."""
+    def _sampled(self, job: Job, sampled: Sampled) -> bool:
+        """Act on a sample of a job; return whether we ended the command."""
         self._was_stuck = max(self._was_stuck, sampled.outcome, key=_GRAVITY.index)
-        if self._waiting:
-            names = ", ".join(dict.fromkeys(signal.Signals(number).name for number, _ in self._waiting))
+        if job.asked:
+            names = ", ".join(dict.fromkeys(job.asked))
+            job.asked.clear()
+            self._jobs.sample_asked()
             if sampled.ranks:
-                self._reports.add(f"{names} came", self._watcher.job)
-            self._pass_on(math.inf)
+                self._reports.save(job.pid, job.watcher.job)
+                self._unshown.append((f"{names} came", job.pid))
             return False
-        is_due = self._watcher.note(sampled)
+        is_due = job.watcher.note(sampled)
         if sampled.outcome is Outcome.PROVED:
-            self._reports.add(STUCK[Outcome.PROVED], self._watcher.job)
-            return self._act_on(self._options.on_stuck)
-        if is_due and not self._said_suspected:
-            self._said_suspected = True
-            self._reports.add(STUCK[Outcome.SUSPECTED], self._watcher.job)
-            return self._act_on(END if self._options.end_suspected else REPORT)
+            self._reports.add(STUCK[Outcome.PROVED], job.pid, job.watcher.job)
+            job.is_over = True
+            return self._act_on(job, self._options.on_stuck)
+        if is_due and not job.has_said_suspected:
+            job.has_said_suspected = True
+            self._reports.add(STUCK[Outcome.SUSPECTED], job.pid, job.watcher.job)
+            return self._act_on(job, END if self._options.end_suspected else REPORT)
         return False
 
-    def _act_on(self, how: str) -> bool:
+    def _act_on(self, job: Job, how: str) -> bool:
         if how == WAIT:
-            say(f"the job goes on as it is, for you to look at: its launcher is process {self._started.pid}")
-        self._is_over = how != REPORT or self._was_stuck is Outcome.PROVED
+            say(f"the job goes on as it is, for you to look at: its launcher is process {job.pid}")
         if how != END:
             return False
-        ranks = [(each.pid, each.started) for each in self._watcher.footprints]
         if self._options.cores:
-            self._write_cores(ranks)
-        say("ends the job")
-        if not end(self._started.pid, ranks):
+            self._write_cores(job)
+        say(f"ends all {len(self._jobs)} jobs" if len(self._jobs) > 1 else "ends the job")
+        self._jobs.close()
+        if not end(self._started.pid, [rank for each in self._jobs for rank in _ranks(each)]):
             say("some of its processes can't be ended: the kernel keeps them")
         return True
 
-    def _write_cores(self, ranks: Sequence[Process]) -> None:
-        folder = self._options.report
+    def _write_cores(self, job: Job) -> None:
+        folder, ranks = self._options.report, _ranks(job)
         say(f"writes core files of {len(ranks)} ranks")
         _, status = os.waitpid(in_own_process(lambda: int(not write_cores(ranks, folder))), 0)
         if status:
@@ -184,11 +191,12 @@ class _Run:
     # ------------------------------------------------------------ words
 
     def _say_without_ranks(self, now: float) -> None:
-        if self._said_without or self._watcher.last.ranks or now < self._began + self._options.after:
+        if self._said_without or self._jobs.were_read or now < self._began + self._options.after:
             return
-        if self._watcher.last.why:
+        why = next((each.watcher.last.why for each in self._jobs), self._jobs.why)
+        if why:
             self._said_without = True
-            say(f"sees no rank of an MPI job: {self._watcher.last.why}")
+            say(f"sees no rank of an MPI job: {why}")
 
     def _last_words(self, status: int) -> None:
         if status:
@@ -199,8 +207,18 @@ class _Run:
             words = "was" if self._was_stuck is Outcome.PROVED else "seemed to be"
             say(f"before it ended, the job {words} stuck")
         if self._options.summary:
-            watcher = self._watcher
-            say(
-                f"{watcher.samples} samples stopped the ranks, for {1000 * watcher.stop_time:.0f} ms in all; "
-                f"progress was seen {watcher.changes} times"
-            )
+            self._say_summary()
+
+    def _say_summary(self) -> None:
+        jobs, running = self._jobs, [each.watcher for each in self._jobs]
+        samples = jobs.samples + sum(each.samples for each in running)
+        stop_time = jobs.stop_time + sum(each.stop_time for each in running)
+        changes = jobs.changes + sum(each.changes for each in running)
+        say(
+            f"{f'of {jobs.seen} jobs, ' * (jobs.seen > 1)}{samples} samples stopped the ranks, for "
+            f"{1000 * stop_time:.0f} ms in all; progress was seen {changes} times"
+        )
+
+
+def _ranks(job: Job) -> list[Process]:
+    return [(each.pid, each.started) for each in job.watcher.footprints]

@@ -11,11 +11,15 @@ import re
 import sys
 import textwrap
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from mqs_dll.commands.run.sampling import within
+from mqs_dll.contract.errors import MqsError
 from mqs_dll.verdict.results import Outcome
 
 STUCK = {Outcome.PROVED: "the job is stuck for good", Outcome.SUSPECTED: "the job seems to be stuck"}
@@ -53,44 +57,78 @@ def _say(text: str) -> int:
     return 0
 
 
-class Reports:
-    """The reports on one job."""
+class _Saved(NamedTuple):
+    job: Path
+    stem: Path | None
+    """Of the files where it is kept, None where they can't be written."""
+    seconds: float
+    """Since the start of the command."""
 
-    def __init__(self, folder: Path, pid: int, junit: str | None = None) -> None:
+    @property
+    def path(self) -> Path:
+        """Where it can be loaded."""
+        return Path(f"{self.stem}.json.gz") if self.stem else self.job
+
+    @property
+    def page(self) -> Path:
+        """The same in HTML."""
+        return Path(f"{self.stem}.html")
+
+
+class Reports:
+    """The reports on the jobs that a command has started."""
+
+    def __init__(self, folder: Path, junit: str | None = None) -> None:
         """Begin.
 
         Args:
             folder: where they are saved.
-            junit: the file for the last of them as a test of JUnit's.
-            pid: after which they are named, and after what the batch system calls the job.
+            junit: the file for the last of each job as a test of JUnit's.
         """
-        self._folder, self._name, self._junit, self._began = folder, _name(pid), junit, time.monotonic()
-        self._kept = 0
+        self._folder, self._junit, self._began = folder, junit, time.monotonic()
+        self._saved: dict[int, _Saved] = {}
+        """By the PID of the launcher."""
+        self._shown: dict[int, Path] = {}
+        self._kept: Counter[int] = Counter()
+        """How often each was kept."""
         self._last: dict[Path, None] = {}
 
-    def add(self, what: str, job: Path) -> None:
-        """Print what is wrong with a job, and save it.
+    def add(self, what: str, pid: int, job: Path) -> None:
+        """Save a job, and print what is wrong with it; save and show have the arguments."""
+        self.save(pid, job)
+        self.show(what, pid)
+
+    def save(self, pid: int, job: Path) -> None:
+        """Save a job.
+
+        Args:
+            pid: of its launcher.
+            job: where it was saved as it was sampled.
+        """
+        seconds = time.monotonic() - self._began
+        stem = self._folder / f"mqs-run-{_name(pid)}-{datetime.now():%Y%m%dT%H%M%S}"
+        kept = _keep(job, Path(f"{stem}.json.gz"))
+        self._saved[pid] = _Saved(job, stem if kept else None, seconds)
+
+    def show(self, what: str, pid: int) -> None:
+        """Print what is wrong with a job that was saved last.
 
         Args:
             what: why it is reported now.
-            job: where it was saved as it was sampled.
+            pid: of its launcher.
         """
-        stem = self._folder / f"mqs-run-{self._name}-{datetime.now():%Y%m%dT%H%M%S}"
-        say(f"{what}, after {time.monotonic() - self._began:.0f} s:")
-        page, files = Path(f"{stem}.html"), list[str]()
-        if kept := _keep(job, Path(f"{stem}.json.gz")):
-            files += ["--html", str(page)]
-        if self._junit:
-            files += ["--junit", self._junit]
-        within(PATIENCE, lambda: _print(job, files), output=2)
-        if kept:
-            say(f"saved as {stem}.json.gz{' and .html' if page.exists() else ''}")
+        saved = self._saved[pid]
+        say(f"{what}, after {saved.seconds:.0f} s:")
+        self._shown[pid] = saved.path
+        within(PATIENCE, lambda: self._print(saved), output=2)
+        if saved.stem:
+            say(f"saved as {saved.path}{' and .html' if saved.page.exists() else ''}")
 
-    def keep(self, job: Path, most: int) -> None:
-        """Keep a job that was read, and no more than the last few of them."""
-        path = self._folder / f"mqs-run-{self._name}-last-{self._kept % most + 1}.json.gz"
+    def keep(self, pid: int, job: Path, most: int) -> None:
+        """Keep a job that was read, and no more than the last few times of each."""
+        path = self._folder / f"mqs-run-{_name(pid)}-last-{self._kept[pid] % most + 1}.json.gz"
         if _keep(job, path):
-            self._kept += 1
+            self._kept[pid] += 1
             self._last[path] = None
 
     def forget(self) -> None:
@@ -104,6 +142,28 @@ class Reports:
         if self._last:
             say(f"kept what was read last: {', '.join(map(str, sorted(self._last, key=_age)))}")
 
+    def _print(self, saved: _Saved) -> int:
+        """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code.
+
+        Where the page can't be written, all is printed nevertheless.
+        """
+        from mqs_dll.commands import cli
+
+        if self._junit:
+            _write_junit(self._junit, self._shown.values())
+        on_gitlab = os.environ.get("GITLAB_CI") == "true"
+        if on_gitlab:
+            print(f"\x1b[0Ksection_start:{time.time():.0f}:mqs[collapsed=true]\r\x1b[0KWhere the ranks are", flush=True)
+        load = ["job", "--load", str(saved.path)]
+        code = cli.main([*load, "--html", str(saved.page)] if saved.stem else load)
+        if code == cli.EXIT_UNREADABLE and saved.stem:
+            code = cli.main(load)
+        if on_gitlab:
+            print(f"\x1b[0Ksection_end:{time.time():.0f}:mqs\r\x1b[0K", flush=True)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            _tell_github(saved.path)
+        return code
+
 
 def _age(path: Path) -> float:
     with suppress(OSError):
@@ -111,26 +171,21 @@ def _age(path: Path) -> float:
     return 0.0
 
 
-def _print(job: Path, files: list[str]) -> int:
-    """Print a report; for GitHub and GitLab so that they show it where people look. Return the exit code.
+def _write_junit(file: str, jobs: Iterable[Path]) -> None:
+    from mqs_dll.job import files, saved
+    from mqs_dll.report import ci
+    from mqs_dll.verdict.conclude import conclude
 
-    Args:
-        job: that was saved.
-        files: options that name files to write. Where one can't be written, all is printed nevertheless.
-    """
-    from mqs_dll.commands import cli
-
-    on_gitlab = os.environ.get("GITLAB_CI") == "true"
-    if on_gitlab:
-        print(f"\x1b[0Ksection_start:{time.time():.0f}:mqs[collapsed=true]\r\x1b[0KWhere the ranks are", flush=True)
-    code = cli.main(["job", "--load", str(job), *files])
-    if code == cli.EXIT_UNREADABLE and files:
-        code = cli.main(["job", "--load", str(job)])
-    if on_gitlab:
-        print(f"\x1b[0Ksection_end:{time.time():.0f}:mqs\r\x1b[0K", flush=True)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        _tell_github(job)
-    return code
+    judged = []
+    for path in jobs:
+        with suppress(MqsError):  # somebody has removed it
+            job = saved.load(str(path))
+            judged.append((job, conclude(job)))
+    try:
+        if judged:
+            files.write_out(file, ci.junit(*judged))
+    except OSError as error:
+        _say(f"{file} can't be written: {error.strerror}")
 
 
 def _tell_github(job: Path) -> None:

@@ -40,12 +40,12 @@ def wait(options: argparse.Namespace) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqs-watch-")))
         watcher = Watcher(options, pid, folder)
         stack.callback(watcher.close)
-        reports = Reports(options.report, pid)
+        reports = Reports(options.report)
         while runs(process):
             watcher.act()
             outcome = _judged(watcher)
             if outcome is not None:
-                reports.add(STUCK[outcome], watcher.job)
+                reports.add(STUCK[outcome], pid, watcher.job)
                 return int(outcome)
             time.sleep(min(watcher.seconds(), _NAP))
     return int(Outcome.NOTHING_STUCK)

@@ -24,19 +24,25 @@ class Watcher:
     """What is known of the job that a process belongs to."""
 
     def __init__(
-        self, options: argparse.Namespace, what: int, folder: Path, keep: Callable[[Path], None] | None = None
+        self,
+        options: argparse.Namespace,
+        what: int,
+        folder: Path,
+        keep: Callable[[Path], None] | None = None,
+        age: float = 0.0,
     ) -> None:
         """Begin; nothing is read yet.
 
         Args:
             options: of the command.
-            what: the PID of the launcher, of something above it, or of a rank.
+            what: the PID of the launcher, or of a rank.
             folder: for files that nobody else sees.
             keep: is given each job that was read without stopping it, saved; one is read every ``after``, then.
+            age: seconds for which it has run.
         """
         self._options, self._what, self._folder, self._keep = options, what, folder, keep
         every = options.after if keep else math.inf
-        self._pace = Pace(time.monotonic(), options.interval, options.after, options.suspect_after, every)
+        self._pace = Pace(time.monotonic() - age, options.interval, options.after, options.suspect_after, every)
         self._watched = Watched(())
         self._sampling: Sampling | None = None
         self._until = 0.0
@@ -58,6 +64,11 @@ class Watcher:
     def job(self) -> Path:
         """Where the job as it was sampled last is saved."""
         return self._folder / "job.json.gz"
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the ranks are being read, by a process of ours."""
+        return self._sampling is not None
 
     def seconds(self) -> float:
         """Return how long there is nothing to do."""

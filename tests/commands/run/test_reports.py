@@ -41,5 +41,5 @@ def test_files_are_named_as_the_batch_system_calls_the_job(
         monkeypatch.setenv(variable, value)
     job = tmp_path / "job"
     job.touch()
-    reports.Reports(tmp_path / "folder", PID).keep(job, 2)
+    reports.Reports(tmp_path / "folder").keep(PID, job, 2)
     assert [each.name for each in (tmp_path / "folder").iterdir()] == [f"mqs-run-{name}-last-1.json.gz"]

@@ -164,7 +164,7 @@ import sys
 from pathlib import Path
 from mqs_dll.commands.run import reports
 reports.PATIENCE = 2.0
-reports.Reports(Path(sys.argv[1]), 1).add("why", Path(sys.argv[2]))
+reports.Reports(Path(sys.argv[1])).add("why", 1, Path(sys.argv[2]))
 """
 
 

@@ -24,7 +24,8 @@ from ClusterShell import NodeSet
 
 from mqs_dll.commands import cli
 from mqs_dll.contract.errors import JobError, NoSuchProcessError, OtherUserError
-from mqs_dll.debugger.job.find import find_job, find_jobs, processes, proctable
+from mqs_dll.debugger.job import find
+from mqs_dll.debugger.job.find import find_job, find_jobs, jobs_of_process, processes, proctable
 from mqs_dll.debugger.job.find.elsewhere import hosts_of, slurm_job
 from mqs_dll.debugger.job.find.markers import job_of_world, marker_of
 from mqs_dll.debugger.job.find.outlived import waits_for_writers, writers_to
@@ -186,6 +187,20 @@ def test_programs_without_a_launcher(name: str, compiler: Compiler, tmp_path: Pa
         assert (found.launcher, found.title) == (None, f"{program} {tmp_path / program.name}-0")
         with pytest.raises(JobError, match=rf"several MPI jobs run {program.name}: PID \d+ \(1 rank, .*; PID \d+"):
             find_job(program.name)
+        with pytest.raises(JobError, match=rf"has started several MPI jobs: .*PID {pids[0]} \(.*PID {pids[1]} \("):
+            find_job(os.getpid())
+        assert [pid for pid in jobs_of_process(os.getpid()) if pid in pids] == pids
+
+
+def test_jobs_of_one_daemon_are_named_by_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As prte has several: its own PID stands for none of them."""
+    ranks = [FoundRank(0, 0, pid, "a", HOST) for pid in (4001, 4002)]
+    world = FoundWorld(1, True)
+    jobs = [FoundJob(4000, "prte", "", 0.0, HOST, (world,), (each,), frozenset({4000, each.pid})) for each in ranks]
+    monkeypatch.setattr(find, "all_jobs", lambda _: jobs)
+    assert list(find.jobs_of_process(4000)) == [4001, 4002]
+    with pytest.raises(JobError, match=r"process 4000 has started several MPI jobs: PID 4001 \(.*; PID 4002 \("):
+        find_job(4000)
 
 
 @pytest.mark.parametrize(("name", "known"), [("openmpi-debian", True), ("mpich-4.2.3-pypi", False)])

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from mqs_dll.contract.errors import JobError
@@ -18,7 +19,7 @@ from mqs_dll.debugger.access import check_readable
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
-from mqs_dll.debugger.proc import Stat, read_status
+from mqs_dll.debugger.proc import read_status
 from mqs_dll.job.found import FoundJob, FoundRank
 
 _MAX_TITLE_LENGTH = 100
@@ -55,26 +56,51 @@ def find_job(what: int | str | None = None) -> FoundJob:
     return _only(named, f"there is no MPI job whose ranks run {what}", f"several MPI jobs run {what}")
 
 
+def jobs_of_process(pid: int) -> dict[int, FoundJob]:
+    """Return the jobs that a process is part of or has started, each by a PID that find_job takes for that job alone.
+
+    Raises:
+        JobError: there is none.
+        ProcessError: there is no process with that PID, or none that we may read.
+    """
+    processes = Processes()
+    jobs = all_jobs(processes)
+    named = [job for job in jobs if pid in job.members or _has_started(processes, pid, job)]
+    if not named:
+        raise _no_job(processes, pid)
+    return _by_pid(named)
+
+
 def _of_process(pid: int) -> FoundJob:
     processes = Processes()
     jobs = all_jobs(processes)
     named = [job for job in jobs if pid in job.members]
     if not named:  # mpiexec runs in a script, or the process was started by a rank
-        named = [job for job in jobs if any(each.pid == pid for each in _above(processes, job))]
+        named = [job for job in jobs if _has_started(processes, pid, job)]
     if not named:
         line = {each.pid for each in processes.ancestors(pid)}
         named = [job for job in jobs if any(rank.pid in line for rank in job.ranks)]
     if not named:
-        name = read_status(pid).name
-        check_readable(pid)
-        if processes.is_launcher(pid) and (why := waits_for_writers(processes, pid)):
-            raise JobError(f"process {pid} ({name}) has no ranks any more: {why}")
-        raise JobError(f"process {pid} ({name}) is no part of an MPI job on this machine")
+        raise _no_job(processes, pid)
     return _only(named, "", f"process {pid} has started several MPI jobs")
 
 
-def _above(processes: Processes, job: FoundJob) -> Iterator[Stat]:
-    return processes.ancestors(job.launcher or job.ranks[0].pid)
+def _has_started(processes: Processes, pid: int, job: FoundJob) -> bool:
+    return any(each.pid == pid for each in processes.ancestors(job.launcher or job.ranks[0].pid))
+
+
+def _no_job(processes: Processes, pid: int) -> JobError:
+    name = read_status(pid).name
+    check_readable(pid)
+    if processes.is_launcher(pid) and (why := waits_for_writers(processes, pid)):
+        return JobError(f"process {pid} ({name}) has no ranks any more: {why}")
+    return JobError(f"process {pid} ({name}) is no part of an MPI job on this machine")
+
+
+def _by_pid(jobs: Sequence[FoundJob]) -> dict[int, FoundJob]:
+    """Return jobs by a PID that is in no other of them: the launcher's, unless it has started several (prte)."""
+    times = Counter(pid for job in jobs for pid in job.members)
+    return {job.launcher if job.launcher and times[job.launcher] < 2 else job.ranks[0].pid: job for job in jobs}
 
 
 def _is_called(rank: FoundRank, name: str) -> bool:
@@ -86,10 +112,10 @@ def _only(jobs: Sequence[FoundJob], none: str, several: str) -> FoundJob:
         return jobs[0]
     if not jobs:
         raise JobError(none)
-    raise JobError(f"{several}: {'; '.join(_line(job) for job in jobs)}")
+    raise JobError(f"{several}: {'; '.join(_line(*each) for each in _by_pid(jobs).items())}")
 
 
-def _line(job: FoundJob) -> str:
+def _line(pid: int, job: FoundJob) -> str:
     title = job.title if len(job.title) <= _MAX_TITLE_LENGTH else f"{job.title[:_MAX_TITLE_LENGTH]}..."
     ranks = f"{len(job.ranks)} rank{'' if len(job.ranks) == 1 else 's'}"
-    return f"PID {job.launcher or job.ranks[0].pid} ({ranks}, {title})"
+    return f"PID {pid} ({ranks}, {title})"
