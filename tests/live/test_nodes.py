@@ -226,6 +226,40 @@ def test_a_hang_below_srun_is_ended(nodes: Nodes, slurm: Slurm, compiler: Compil
         check_ended(job)
 
 
+def test_progress_on_other_nodes_is_progress(nodes: Nodes, compiler: Compiler) -> None:
+    """The ranks of this node wait: they are stopped until agents compare those of others, and then no more.
+
+    At growing intervals it would have been at least three times.
+    """
+    before = behind_run(nodes, "--summary", "--after", "3s")
+    with running_on(nodes, compiler, OPEN_MPI, "apart", 3, ["busy"], before=before) as job:
+        job.wait_until_ready()
+        time.sleep(25.0)
+        nodes.run("pkill -KILL 'mpiexec|mpirun|orterun'")
+        printed = until_ended(job)
+    seen = re.search(r"(\d+) samples stopped .* on other nodes were compared (\d+) times", printed)
+    assert seen, printed
+    assert int(seen[1]) <= 2, printed
+    assert int(seen[2]) > 20, printed
+
+
+@pytest.mark.parametrize(
+    ("mpi", "daemon"), [(OPEN_MPI, "orted"), (MPIS["mpich-4.3.2-pypi"], "hydra_pmi_proxy")], ids=["openmpi", "mpich"]
+)
+def test_what_the_launcher_leaves_on_other_nodes_is_ended(
+    mpi: Mpi, daemon: str, nodes: Nodes, compiler: Compiler
+) -> None:
+    """Its daemons hang, and SIGTERM ends no rank: agents end those, and remove their shared memory."""
+    with running_on(nodes, compiler, mpi, "apart", 3, before=behind_run(nodes)) as job:
+        job.wait_until_ready()
+        for node in NODES[1:]:
+            nodes.run(f"pkill -STOP {daemon}", node=node)
+        check_ended(job)
+        for node in NODES:
+            assert job.directory.name not in nodes.run("ls /dev/shm", node=node).out
+            nodes.run(f"pkill -KILL {daemon}", node=node)
+
+
 # ---------------------------------------------------------------- a job that several tests look at
 
 

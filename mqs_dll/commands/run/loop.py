@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mqs_dll.commands.run.command import END, EXIT_NOT_FOUND, EXIT_NOT_RUNNABLE, EXIT_STUCK, REPORT, WAIT
-from mqs_dll.commands.run.ending import Process, end, write_cores
 from mqs_dll.commands.run.everybody import Everybody
 from mqs_dll.commands.run.reports import STUCK, Reports, say
 from mqs_dll.commands.run.sampling import Sampled, in_own_process
 from mqs_dll.commands.run.started import Started, end_like
 from mqs_dll.commands.run.watcher import Watcher
 from mqs_dll.debugger import access, library_path
+from mqs_dll.debugger.job.ending import Process, end, write_cores
 from mqs_dll.verdict.results import Outcome
 
 SAMPLE_FIRST = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
@@ -161,8 +161,11 @@ class _Run:
         if self._options.cores:
             self._write_cores(ranks)
         say("ends the job")
+        self._watcher.others.mark()
         if not end(self._started.pid, ranks):
             say("some of its processes can't be ended: the kernel keeps them")
+        if not self._watcher.others.are_ended():
+            say("what the launcher may have left on other nodes can't be ended from here: not all of them answer")
         return True
 
     def _write_cores(self, ranks: Sequence[Process]) -> None:
@@ -191,7 +194,8 @@ class _Run:
             say(f"before it ended, the job {words} stuck")
         if self._options.summary:
             watcher = self._watcher
+            there = f"; ranks on other nodes were compared {watcher.others.compared} times"
             say(
                 f"{watcher.samples} samples stopped the ranks, for {1000 * watcher.stop_time:.0f} ms in all; "
-                f"progress was seen {watcher.changes} times"
+                f"progress was seen {watcher.changes} times{there if watcher.others.have_ranks else ''}"
             )

@@ -13,12 +13,11 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.debugger.job.footprint import Footprint
+from mqs_dll.debugger.job.footprint import Footprint, digest_of
 from mqs_dll.debugger.stopping.limit import Limit
 from mqs_dll.verdict.results import Outcome
 
@@ -47,6 +46,8 @@ class Sampled(NamedTuple):
     """What stands for the queues of all ranks: equal where these are."""
     why: str = ""
     """Why nothing was read."""
+    elsewhere: bool = False
+    """Whether there are ranks on other nodes."""
 
 
 class Sampling:
@@ -78,9 +79,7 @@ class Sampling:
         footprints = tuple(
             Footprint(pid, started, tuple(map(tuple, places))) for pid, started, places in said["footprints"]
         )
-        return Sampled(
-            Outcome(said["outcome"]), said["ranks"], footprints, said["stop_time"], said["queues"], said["why"]
-        )
+        return Sampled(**{**said, "outcome": Outcome(said["outcome"]), "footprints": footprints})
 
     def end(self, number: int = signal.SIGTERM) -> None:
         """End it by a signal; what holds the ranks lets them go on, also after SIGKILL."""
@@ -92,9 +91,9 @@ class Sampling:
         from mqs_dll.job.records import RankState
 
         job: Job | None = None
-        footprints, outcome, why = list[Footprint](), Outcome.NOT_READ, ""
+        footprints, outcome, why, elsewhere = list[Footprint](), Outcome.NOT_READ, "", False
         try:
-            job, footprints, outcome = _read(options, what, stop=self.stop)
+            job, footprints, outcome, elsewhere = _read(options, what, stop=self.stop)
             saved.save(job, str(self.job))
         except MqsError as error:
             why = str(error)
@@ -103,14 +102,15 @@ class Sampling:
             "ranks": sum(each.state is not RankState.EXITED for each in job.processes) if job else 0,
             "footprints": [(each.pid, each.started, each.places) for each in footprints],
             "stop_time": job.stop_time if job else 0.0,
-            "queues": _folded(job) if job else "",
+            "queues": digest_of(each for each in job.processes if each.host == job.host) if job else "",
             "why": why,
+            "elsewhere": elsewhere,
         }
         self._result.write_text(json.dumps(said))
         return 0
 
 
-def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, list[Footprint], Outcome]:
+def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, list[Footprint], Outcome, bool]:
     from mqs_dll.commands import nodes
     from mqs_dll.commands.job import is_suspected
     from mqs_dll.debugger.job.ranks import ReadingOptions
@@ -124,17 +124,8 @@ def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, l
         between, doubtful = (_BETWEEN, is_suspected) if stop else (_BETWEEN_LIVE, None)
         job = sample_on(reader, [reader.sample()], SAMPLES, between, doubtful)
         footprints = ranks.footprints()
-    return job, footprints, conclude(job).outcome if stop else Outcome.NOTHING_STUCK
-
-
-def _folded(job: Job) -> str:
-    """Return what stands for the queues of the ranks of this machine, as their last samples have them."""
-    digest = blake2b(digest_size=16)
-    for each in job.processes:
-        if each.host == job.host:
-            queues = [sample.snapshot.communicators for sample in each.samples[-1:]]
-            digest.update(repr((each.pid, queues)).encode())
-    return digest.hexdigest()
+    elsewhere = nodes.are_elsewhere(options, found)
+    return job, footprints, conclude(job).outcome if stop else Outcome.NOTHING_STUCK, elsewhere
 
 
 def in_own_process(act: Callable[[], int], output: int | None = None) -> int:

@@ -9,9 +9,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from mqs_dll.commands.run.ending import runs
 from mqs_dll.commands.run.reports import STUCK, Reports
 from mqs_dll.commands.run.watcher import Watcher
+from mqs_dll.debugger.job.ending import runs
 from mqs_dll.verdict.results import Outcome
 
 _NAP = 0.2

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mqs_dll.commands.run.other_nodes import OtherNodes
 from mqs_dll.commands.run.pace import Act, Pace
 from mqs_dll.commands.run.sampling import Sampled, Sampling
 from mqs_dll.debugger.job.footprint import Footprint, Watched
@@ -38,6 +39,7 @@ class Watcher:
         every = options.after if keep else math.inf
         self._pace = Pace(time.monotonic(), options.interval, options.after, options.suspect_after, every)
         self._watched = Watched(())
+        self.others = OtherNodes(options, what)
         self._sampling: Sampling | None = None
         self._until = 0.0
         """When that is taken to hang."""
@@ -67,8 +69,10 @@ class Watcher:
 
     def act(self) -> None:
         """Do what is due."""
-        when, act = self._pace.next()
         now = time.monotonic()
+        if self.others.progressed(now):
+            self._pace.progressed(now)
+        when, act = self._pace.next()
         if self._sampling is not None and now > self._until:
             self._sampling.end(signal.SIGKILL)  # it hangs, in a file system that doesn't answer perhaps
         if self._sampling is not None or now < when:
@@ -91,10 +95,11 @@ class Watcher:
     def ended(self, pid: int) -> Sampled | None:
         """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did."""
         sampling = self._sampling
-        if sampling is None or sampling.pid != pid:
+        if self.others.ended(pid) or sampling is None or sampling.pid != pid:
             return None
         self._sampling = None
         sampled, now = sampling.result(), time.monotonic()
+        self.others.have_ranks |= sampled.elsewhere
         same = sampled.ranks > 0 and sampled.queues == self._queues
         self._queues = sampled.queues
         if same:
@@ -121,7 +126,8 @@ class Watcher:
         return self._pace.sampled(time.monotonic(), sampled.outcome)
 
     def close(self) -> None:
-        """Let a sample that is being taken end."""
+        """Let a sample that is being taken end, and all agents."""
+        self.others.close()
         if self._sampling is not None:
             self._sampling.end()
 

@@ -28,10 +28,12 @@ from mqs_dll.contract.errors import JobError, MqsError, NoSuchProcessError
 from mqs_dll.debugger import rights
 from mqs_dll.debugger.collect import OpenQueues, ReadFurther
 from mqs_dll.debugger.job import cores
+from mqs_dll.debugger.job.ending import runs
 from mqs_dll.debugger.job.find.elsewhere import slurm_job
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
+from mqs_dll.debugger.job.nodes.own_ranks import OwnRanks
 from mqs_dll.debugger.job.nodes.wire import NodePart, NodeParts, Wanted
 from mqs_dll.debugger.job.ranks import Here, ReadingOptions
 from mqs_dll.debugger.proc import Owner, open_file, owner_of
@@ -71,11 +73,13 @@ def serve(
     with Agent(open_queues, read_further, more, prepare) as agent:
         _say(answers, wire.GREETING)
         lines = _Lines(0)
-        while (line := lines.next(WATCH if agent.holds else None)) is not None:
+        while (line := lines.next(WATCH if agent.holds else agent.patience)) is not None:
             if line:
                 _say(answers, agent.answer(line))
-            else:
+            elif agent.holds:
                 agent.let_go()
+            else:
+                break
     _remove(folder)
 
 
@@ -145,11 +149,15 @@ class Agent(ExitStack):
         self._open_queues = open_queues
         self._look_further = read_further
         self._prepare = prepare
+        self._wanted = Wanted()
         self._found: dict[int, FoundRank] = {}
+        self._own = OwnRanks(open_queues)
         self._here: Here | None = None
         self._standing = self.enter_context(ExitStack())
         self.holds = False
         """Whether ranks stand still."""
+        self.patience: float | None = None
+        """Seconds without a word after which it ends, though its link seems to be there."""
         self._alone = False
         self._acts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "find": self._find,
@@ -160,6 +168,10 @@ class Agent(ExitStack):
             "resume": self._resume,
             "report": self._report,
             "watch": self._watch,
+            "look": self._look,
+            "compare": lambda message: wire.write(self._own.compare()),
+            "mark": self._mark,
+            "end": lambda message: self._own.end(),
             "list_cores": self._list_cores,
             "read_core": self._read_core,
             **more,
@@ -197,7 +209,8 @@ class Agent(ExitStack):
             rights.give_up_root(owner, self._prepare)
             processes = Processes()
             jobs = _jobs(processes, wanted)  # what launchers have in their memory, too
-        self._found = {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
+        self._wanted = Wanted(marks=wanted.marks)
+        self._found = _ranks_here(jobs)
         gone = tuple(pid for pid in wanted.pids if (stat := processes.get(pid)) is None or stat.gone)
         return wire.write(NodeParts(tuple(map(_part, jobs)), gone))
 
@@ -227,6 +240,20 @@ class Agent(ExitStack):
 
     def _watch(self, message: Mapping[str, Any]) -> None:
         self._ranks.watch(min(float(message["seconds"]), 3600.0))
+
+    def _look(self, message: Mapping[str, Any]) -> Any:
+        self.patience = min(float(message["patience"]), 1e6)
+        return wire.write(self._own.look(self._found_again()))
+
+    def _mark(self, message: Mapping[str, Any]) -> None:
+        self._own.mark(self._found_again())
+
+    def _found_again(self) -> list[FoundRank]:
+        """Return the ranks that were found and still run, and those of their job that were started since."""
+        known = {pid for pid, rank in self._found.items() if rank.started is not None and runs((pid, rank.started))}
+        now = _ranks_here(_jobs(Processes(), self._wanted._replace(pids=tuple(known))))
+        self._found = {**{pid: self._found[pid] for pid in known}, **now}
+        return list(self._found.values())
 
     def _list_cores(self, message: Mapping[str, Any]) -> list[str]:
         return [str(path) for path in cores.files_of(message["paths"])]
@@ -259,6 +286,11 @@ class _AloneError(MqsError):
 
 def _jobs(processes: Processes, wanted: Wanted) -> list[FoundJob]:
     return [job for job in all_jobs(processes) if _is_wanted(processes, job, wanted)]
+
+
+def _ranks_here(jobs: Iterable[FoundJob]) -> dict[int, FoundRank]:
+    """Return the ranks of jobs that run on this machine, by PID."""
+    return {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
 
 
 def _whose(processes: Processes, jobs: Iterable[FoundJob], wanted: Wanted) -> Owner | None:

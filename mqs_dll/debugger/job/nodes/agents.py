@@ -144,6 +144,22 @@ class Agents(Closes):
         obstacles = {name: self._nodes[name].lost or self._nodes[name].refused for name in messages}
         return {name: obstacle for name, obstacle in obstacles.items() if obstacle is not None}
 
+    @property
+    def others(self) -> list[str]:
+        """The other nodes whose agents have found ranks, and can be asked."""
+        return [node.name for node in self._in_use() if not node.here]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no other node is lost."""
+        return all(node.here or node.lost is None for node in self._nodes.values())
+
+    def leave_here(self) -> None:
+        """End the agent of this machine."""
+        for node in self._nodes.values():
+            if node.here:
+                self._lose(node, Obstacle(RankState.UNREADABLE, f"{node.name} isn't asked any more", ""))
+
     # ------------------------------------------------------------ finding
 
     def find(
