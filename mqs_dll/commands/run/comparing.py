@@ -145,7 +145,7 @@ class Comparing:
 
     def mark(self) -> None:
         """Have noted what is to be ended."""
-        self._ask(self._agents.others, {"do": "mark"}, _MARK, lambda name, answer: None)
+        self._agents.ask(self._agents.to_mark(), _MARK, lambda name, answer: None)
 
     def end(self) -> bool:
         """End it; return whether all of it has ended, on all nodes."""

@@ -149,7 +149,7 @@ class Agent(ExitStack):
         self._open_queues = open_queues
         self._look_further = read_further
         self._prepare = prepare
-        self._wanted = Wanted()
+        self._marks: tuple[str, ...] = ()
         self._found: dict[int, FoundRank] = {}
         self._own = OwnRanks(open_queues)
         self._here: Here | None = None
@@ -209,7 +209,7 @@ class Agent(ExitStack):
             rights.give_up_root(owner, self._prepare)
             processes = Processes()
             jobs = _jobs(processes, wanted)  # what launchers have in their memory, too
-        self._wanted = Wanted(marks=wanted.marks)
+        self._marks = wanted.marks
         self._found = _ranks_here(jobs)
         gone = tuple(pid for pid in wanted.pids if (stat := processes.get(pid)) is None or stat.gone)
         return wire.write(NodeParts(tuple(map(_part, jobs)), gone))
@@ -243,17 +243,18 @@ class Agent(ExitStack):
 
     def _look(self, message: Mapping[str, Any]) -> Any:
         self.patience = min(float(message["patience"]), 1e6)
-        return wire.write(self._own.look(self._found_again()))
+        self._found = self._found_again(Wanted(self._marks, tuple(self._found)))
+        return wire.write(self._own.look(list(self._found.values())))
 
     def _mark(self, message: Mapping[str, Any]) -> None:
-        self._own.mark(self._found_again())
+        self._own.mark(self._found_again(wire.read(Wanted, message["wanted"])).values())
 
-    def _found_again(self) -> list[FoundRank]:
-        """Return the ranks that were found and still run, and those of their job that were started since."""
-        known = {pid for pid, rank in self._found.items() if rank.started is not None and runs((pid, rank.started))}
-        now = _ranks_here(_jobs(Processes(), self._wanted._replace(pids=tuple(known))))
-        self._found = {**{pid: self._found[pid] for pid in known}, **now}
-        return list(self._found.values())
+    def _found_again(self, wanted: Wanted) -> dict[int, FoundRank]:
+        """Return the ranks that have the wanted marks, and those of the wanted PIDs that were found and still run."""
+        known = [self._found[pid] for pid in wanted.pids if pid in self._found]
+        still = [rank for rank in known if rank.started is not None and runs((rank.pid, rank.started))]
+        asked = Wanted(marks=wanted.marks, pids=tuple(rank.pid for rank in still))
+        return {**{rank.pid: rank for rank in still}, **_ranks_here(_jobs(Processes(), asked))}
 
     def _list_cores(self, message: Mapping[str, Any]) -> list[str]:
         return [str(path) for path in cores.files_of(message["paths"])]

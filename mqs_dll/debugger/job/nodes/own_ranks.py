@@ -6,7 +6,7 @@ Between two looks no rank is open: one that is takes 8 MB. None is ever stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mqs_dll.debugger.collect import OpenQueues
 from mqs_dll.debugger.job.ending import Left
@@ -50,7 +50,7 @@ class OwnRanks:
         changed = self._watched.changed()
         return Compared(changed, len(self._watched))
 
-    def mark(self, ranks: Sequence[FoundRank]) -> None:
+    def mark(self, ranks: Iterable[FoundRank]) -> None:
         """Note which processes are the job's here: only these are ended."""
         self._left = Left((rank.pid, rank.started) for rank in ranks if rank.started is not None)
 
