@@ -260,6 +260,55 @@ def test_what_the_launcher_leaves_on_other_nodes_is_ended(
             nodes.run(f"pkill -KILL {daemon}", node=node)
 
 
+LAUNCHER = "$(pgrep -o 'mpiexec|mpirun|orterun')"
+KILLED = {
+    "agent": "",
+    "ssh": "$(pgrep -o -f 'BatchMode=yes n3')",
+    "head": "$(ps -o ppid= -p $(pgrep -o -f 'BatchMode=yes n3'))",
+    "mqs run": f"$(ps -o ppid= -p {LAUNCHER})",
+    "launcher": LAUNCHER,
+}
+"""What gives the PIDs on n1 of what is killed."""
+
+
+def agents_on(nodes: Nodes, node: str) -> list[str]:
+    """Return the PIDs of the agents on another node than n1."""
+    return nodes.run("pgrep -f 'sys.exit.run... agent$'", node=node).out.split()
+
+
+def kept_agents(nodes: Nodes) -> list[list[str]]:
+    """Wait until the other nodes have an agent each that stays: those of a sample end soon. Return their PIDs."""
+    seen: list[list[str]] = []
+    while not all(len(each) == 1 for each in seen) or not seen:
+        before = [agents_on(nodes, node) for node in NODES[1:]]
+        time.sleep(6.0)
+        seen = [
+            [pid for pid in agents_on(nodes, node) if [pid] == old] for node, old in zip(NODES[1:], before, strict=True)
+        ]
+    return seen
+
+
+@pytest.mark.parametrize("victim", KILLED)
+def test_what_is_killed_leaves_nothing_behind_on_any_node(victim: str, nodes: Nodes, compiler: Compiler) -> None:
+    """No rank stands stopped, and no agent stays that nobody speaks with; where the job goes on, it gets another."""
+    with running_on(nodes, compiler, OPEN_MPI, "apart", 3, ["busy"], before=behind_run(nodes)) as job:
+        job.wait_until_ready()
+        before = kept_agents(nodes)
+        if victim == "agent":
+            nodes.run(f"kill -KILL {before[1][0]}", node="n3")
+        else:
+            nodes.run(f"kill -KILL {KILLED[victim]}")
+        if victim in ("agent", "ssh", "head"):
+            wait_until(lambda: kept_agents(nodes)[1] != before[1])
+        if victim != "launcher":
+            assert job.standing() == []
+        if victim != "mqs run":
+            nodes.run(f"kill -KILL {LAUNCHER}")
+            assert "exit code 137" in until_ended(job)
+        wait_until(lambda: not any(agents_on(nodes, node) for node in NODES[1:]))
+        assert "mqs_dll" not in nodes.run("ps -eo args | grep -v grep").out
+
+
 # ---------------------------------------------------------------- a job that several tests look at
 
 
