@@ -226,6 +226,20 @@ def test_a_hang_below_srun_is_ended(nodes: Nodes, slurm: Slurm, compiler: Compil
         check_ended(job)
 
 
+@pytest.mark.root
+def test_what_srun_leaves_on_other_nodes_is_ended(nodes: Nodes, slurm: Slurm, compiler: Compiler) -> None:
+    """Slurm's daemons for the step hang, and SIGTERM ends no rank: agents that srun starts end those."""
+    before = ["env", *without_ssh(slurm).replace("$PATH", os.environ["PATH"]).split(), *behind_run(nodes)]
+    step = "-f 'slurmstepd: .[0-9]*[.]0.'"
+    with slurm.running(compiler, MPIS["mpich-debian"], "apart", before=before) as (job, _):
+        for node in NODES[1:]:
+            assert nodes.run(f"pkill -STOP {step}", node=node).code == 0
+        check_ended(job)
+        for node in NODES:
+            assert job.directory.name not in nodes.run("ls /dev/shm", node=node).out
+            nodes.run(f"pkill -KILL {step}", node=node)
+
+
 def test_progress_on_other_nodes_is_progress(nodes: Nodes, compiler: Compiler) -> None:
     """The ranks of this node wait: they are stopped until agents compare those of others, and then no more.
 

@@ -14,6 +14,7 @@ import re
 import resource
 import select
 import shutil
+import signal
 import sys
 import termios
 import threading
@@ -69,8 +70,8 @@ def serve(
     _leave_alone()
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else prints, prints on standard error
-    threading.Thread(target=_end_with, args=(0, folder), daemon=True).start()
     with Agent(open_queues, read_further, more, prepare) as agent:
+        threading.Thread(target=_end_with, args=(0, folder, agent.ends_ranks), daemon=True).start()
         _say(answers, wire.GREETING)
         lines = _Lines(0)
         while (line := lines.next(WATCH if agent.holds else agent.patience)) is not None:
@@ -97,11 +98,12 @@ def _remove(folder: Path | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_with(descriptor: int, folder: Path | None) -> None:
-    """End this process when nobody can write to a descriptor any more, and remove a folder."""
+def _end_with(descriptor: int, folder: Path | None, busy: threading.Lock) -> None:
+    """End this process when nobody can write to a descriptor any more, and it isn't busy, and remove a folder."""
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     poll.poll()
+    busy.acquire()
     _remove(folder)
     os._exit(0)
 
@@ -158,6 +160,8 @@ class Agent(ExitStack):
         """Whether ranks stand still."""
         self.patience: float | None = None
         """Seconds without a word after which it ends, though its link seems to be there."""
+        self.ends_ranks = threading.Lock()
+        """Held while it ends ranks: its link may end with the launcher, whose allocation that uses (srun)."""
         self._alone = False
         self._acts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "find": self._find,
@@ -171,7 +175,7 @@ class Agent(ExitStack):
             "look": self._look,
             "compare": lambda message: wire.write(self._own.compare()),
             "mark": self._mark,
-            "end": lambda message: self._own.end(),
+            "end": self._end,
             "list_cores": self._list_cores,
             "read_core": self._read_core,
             **more,
@@ -247,7 +251,12 @@ class Agent(ExitStack):
         return wire.write(self._own.look(list(self._found.values())))
 
     def _mark(self, message: Mapping[str, Any]) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Slurm sends it to all of a job whose srun has ended
         self._own.mark(self._found_again(wire.read(Wanted, message["wanted"])).values())
+
+    def _end(self, message: Mapping[str, Any]) -> int:
+        with self.ends_ranks:
+            return self._own.end()
 
     def _found_again(self, wanted: Wanted) -> dict[int, FoundRank]:
         """Return the ranks that have the wanted marks, and those of the wanted PIDs that were found and still run."""
