@@ -3,8 +3,9 @@
 Each node's agent is a small script of the shell, started by ClusterShell on this machine, which answers with a recorded
 part of a made-up job (tests/support/synthetic_job.py). So the figures are of the head: it starts the agents, finds the
 ranks, reads them twice, judges and prints. Times on the clock have the agents in them, and all else on the machine.
+With --compare it is what `mqs run` has for each interval: the agents say whether the memory of their ranks has changed.
 
-    python -m benchmarks.nodes [--nodes 10 100 1000] [--ranks 10]
+    python -m benchmarks.nodes [--nodes 10 100 1000] [--ranks 10] [--compare]
 
 How the head's work grows with the ranks of a node shows with --nodes 100 --ranks 100; 100,000 ranks, --nodes 1000
 --ranks 100, take some minutes, most of that to make the job up.
@@ -28,6 +29,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from mqs_dll.commands.run.comparing import Comparing
 from mqs_dll.debugger.job.nodes import wire
 from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
 from mqs_dll.debugger.job.ranks import ReadingOptions
@@ -43,6 +45,7 @@ GOAL_SECONDS, GOAL_MEGABYTES = 30.0, 1500.0
 """For 1,000 nodes of 10 ranks, at the head."""
 
 _MARK = "benchmark"
+_INTERVALS = 10
 _AGENT = r"""
 cd "$1/$NODE" || exit 127
 cat greeting
@@ -50,8 +53,10 @@ looks=0
 while read -r line; do
     case $line in
     *'"do": "find"'*) cat find ;;
-    *'"do": "tell"'*) looks=$((looks + 1)); cat "tell.$looks" ;;
-    *'"do":"hold"'*) echo '{"to":"hold","done":null}' ;;
+    *'"do": "report"'*) looks=$((looks + 1)); cat "report.$looks" ;;
+    *'"do": "look"'*) cat look ;;
+    *'"do": "compare"'*) cat compare ;;
+    *'"do":"keep_alive"'*) echo '{"to":"keep_alive","done":null}' ;;
     *) what=${line#*'"do": "'}; printf '{"to":"%s","done":null}\n' "${what%%\"*}" ;;
     esac
 done
@@ -75,19 +80,41 @@ def record(job: Job, folder: Path, each: int) -> list[str]:
         for look in range(2):
             seen = tuple(replace(process, samples=(process.samples[look],)) for process in processes)
             document = wire.write_processes(seen)
-            answers[f"tell.{look + 1}"] = {"to": "tell", "done": document}
+            answers[f"report.{look + 1}"] = {"to": "report", "done": document}
+        for what, said in (("look", wire.Looked(each, False)), ("compare", wire.Compared(False, each))):
+            answers[what] = {"to": what, "done": wire.write(said)}
         for file, answer in answers.items():
             (place / file).write_bytes(b"".join(wire.lines_of(answer)))
         names.append(name)
     return names
 
 
+def replaying(folder: Path) -> Agents:
+    """Return agents that replay what was recorded."""
+    command = f"exec sh {shlex.quote(str(folder / 'agent.sh'))} {shlex.quote(str(folder))}"
+    return Agents(ReadingOptions(), AgentStart(command, command, "env NODE=%h"))
+
+
+def measure_intervals(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return what the head's process of `mqs run` takes for a recorded job, as cells of a table."""
+    with replaying(folder) as agents:
+        agents.find(names, wire.Wanted(marks=(_MARK,)))
+        comparing = Comparing(agents, 10.0, 60.0)
+        began = time.process_time()
+        comparing.progressed()
+        looked = time.process_time()
+        for _ in range(_INTERVALS):
+            comparing.progressed()
+        each = (time.process_time() - looked) / _INTERVALS
+        whole = str(agents.is_whole)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [f"{1000 * (looked - began):.0f}", f"{1000 * each:.1f}", f"{megabytes:.0f}", whole]
+
+
 def measure(folder: Path, names: Sequence[str]) -> list[str]:
     """Return what the head takes for a recorded job, as cells of a table."""
-    command = f"exec sh {shlex.quote(str(folder / 'agent.sh'))} {shlex.quote(str(folder))}"
     times = [(time.monotonic(), time.process_time())]
-    with_agents = Agents(ReadingOptions(), AgentStart(command, command, "env NODE=%h"))
-    with with_agents as agents:
+    with replaying(folder) as agents:
         found = agents.find(names, wire.Wanted(marks=(_MARK,)))
         times.append((time.monotonic(), time.process_time()))
         with JobReader(found, agents) as reader:
@@ -111,24 +138,31 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--ranks", type=int, default=10, help="of each node (default: %(default)s)")
+    parser.add_argument("--compare", action="store_true", help="measure what `mqs run` has for each interval")
     parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     if options.replay:
         names = [f"node{number}" for number in range(1, options.nodes[0] + 1)]
-        print("|".join(measure(options.replay, names)))
+        print("|".join((measure_intervals if options.compare else measure)(options.replay, names)))
         return 0
     steps = ("found s", "read twice s", "judged, printed s", "all s")
     table = Table("nodes", "ranks", "KB a node and look", *steps, "MB", "verdict")
+    if options.compare:
+        table = Table("nodes", "ranks", "first look ms", "each interval ms", "MB", "no node lost")
     make = next(iter(SCENARIOS.values()))
     for nodes in options.nodes:
         with tempfile.TemporaryDirectory() as name:
             record(make(nodes * options.ranks), Path(name), options.ranks)
-            size = (Path(name) / "node1/tell.1").stat().st_size
+            size = [] if options.compare else [f"{(Path(name) / 'node1/report.1').stat().st_size / 1000:.1f}"]
             again = [sys.executable, "-m", "benchmarks.nodes", "--nodes", str(nodes), "--replay", name]
+            again += ["--compare"] if options.compare else []
             said = subprocess.run(again, stdout=subprocess.PIPE, text=True, check=True)
-            table.add_row(str(nodes), str(nodes * options.ranks), f"{size / 1000:.1f}", *said.stdout.strip().split("|"))
-    Console().print("seconds on the clock (of the head's own processor time)")
-    Console().print(f"the goal for 1,000 nodes of 10 ranks: {GOAL_SECONDS:.0f} s, {GOAL_MEGABYTES:.0f} MB")
+            table.add_row(str(nodes), str(nodes * options.ranks), *size, *said.stdout.strip().split("|"))
+    if options.compare:
+        Console().print("milliseconds of the head's own processor time")
+    else:
+        Console().print("seconds on the clock (of the head's own processor time)")
+        Console().print(f"the goal for 1,000 nodes of 10 ranks: {GOAL_SECONDS:.0f} s, {GOAL_MEGABYTES:.0f} MB")
     Console().print(table)
     return 0
 

@@ -93,6 +93,17 @@ def find_ranks(options: argparse.Namespace, how: ReadingOptions) -> tuple[FoundJ
         return local, _here(options, local, how)  # its other ranks are unread, and say what is missing
 
 
+def are_elsewhere(options: argparse.Namespace, found: FoundJob) -> bool:
+    """Return whether a job that was found on this machine has other nodes that may be asked."""
+    from mqs_dll.debugger.job.nodes import hosts
+
+    if options.here:
+        return False
+    asked = _asked_nodes(options)
+    known = found.hosts if _is_root() else (*found.hosts, *found.claimed)
+    return not all(map(hosts.is_here, hosts.named(known) if asked is None else asked))
+
+
 def is_foreign(what: int | Path | None) -> bool:
     """Return whether a process or a file is another user's and we are root: then an agent reads it, as that user."""
     if os.geteuid() != 0 or what is None:

@@ -220,6 +220,103 @@ def test_a_hang_below_srun_is_ended(nodes: Nodes, slurm: Slurm, compiler: Compil
         check_ended(job)
 
 
+@pytest.mark.root
+def test_what_srun_leaves_on_other_nodes_is_ended(nodes: Nodes, slurm: Slurm, compiler: Compiler) -> None:
+    """Slurm's daemons for the step hang, and SIGTERM ends no rank: agents that srun starts end those."""
+    before = ["env", *without_ssh(slurm).replace("$PATH", os.environ["PATH"]).split(), *behind_run(nodes)]
+    step = "-f 'slurmstepd: .[0-9]*[.]0.'"
+    with slurm.running(compiler, MPIS["mpich-debian"], "apart", before=before) as (job, _):
+        for node in NODES[1:]:
+            assert nodes.run(f"pkill -STOP {step}", node=node).code == 0
+        check_ended(job)
+        for node in NODES:
+            assert job.directory.name not in nodes.run("ls /dev/shm", node=node).out
+            nodes.run(f"pkill -KILL {step}", node=node)
+
+
+def test_progress_on_other_nodes_is_progress(nodes: Nodes, compiler: Compiler) -> None:
+    """The ranks of this node wait: they are stopped until agents compare those of others, and then no more.
+
+    At growing intervals it would have been at least three times.
+    """
+    before = behind_run(nodes, "--summary", "--after", "3s")
+    with running_on(nodes, compiler, OPEN_MPI, "apart", 3, ["busy"], before=before) as job:
+        job.wait_until_ready()
+        time.sleep(25.0)
+        nodes.run("pkill -KILL 'mpiexec|mpirun|orterun'")
+        printed = until_ended(job)
+    seen = re.search(r"(\d+) samples stopped .* on other nodes were compared (\d+) times", printed)
+    assert seen, printed
+    assert int(seen[1]) <= 2, printed
+    assert int(seen[2]) > 20, printed
+
+
+@pytest.mark.parametrize(
+    ("mpi", "daemon"), [(OPEN_MPI, "orted"), (MPIS["mpich-4.3.2-pypi"], "hydra_pmi_proxy")], ids=["openmpi", "mpich"]
+)
+def test_what_the_launcher_leaves_on_other_nodes_is_ended(
+    mpi: Mpi, daemon: str, nodes: Nodes, compiler: Compiler
+) -> None:
+    """Its daemons hang, and SIGTERM ends no rank: agents end those, and remove their shared memory."""
+    with running_on(nodes, compiler, mpi, "apart", 3, before=behind_run(nodes)) as job:
+        job.wait_until_ready()
+        for node in NODES[1:]:
+            nodes.run(f"pkill -STOP {daemon}", node=node)
+        check_ended(job)
+        for node in NODES:
+            assert job.directory.name not in nodes.run("ls /dev/shm", node=node).out
+            nodes.run(f"pkill -KILL {daemon}", node=node)
+
+
+LAUNCHER = "$(pgrep -o 'mpiexec|mpirun|orterun')"
+KILLED = {
+    "agent": "",
+    "ssh": "$(pgrep -o -f 'BatchMode=yes n3')",
+    "head": "$(ps -o ppid= -p $(pgrep -o -f 'BatchMode=yes n3'))",
+    "mqs run": f"$(ps -o ppid= -p {LAUNCHER})",
+    "launcher": LAUNCHER,
+}
+"""What gives the PIDs on n1 of what is killed."""
+
+
+def agents_on(nodes: Nodes, node: str) -> list[str]:
+    """Return the PIDs of the agents on another node than n1."""
+    return nodes.run("pgrep -f 'sys.exit.run... agent$'", node=node).out.split()
+
+
+def kept_agents(nodes: Nodes) -> list[list[str]]:
+    """Wait until the other nodes have an agent each that stays: those of a sample end soon. Return their PIDs."""
+    seen: list[list[str]] = []
+    while not all(len(each) == 1 for each in seen) or not seen:
+        before = [agents_on(nodes, node) for node in NODES[1:]]
+        time.sleep(6.0)
+        seen = [
+            [pid for pid in agents_on(nodes, node) if [pid] == old] for node, old in zip(NODES[1:], before, strict=True)
+        ]
+    return seen
+
+
+@pytest.mark.parametrize("victim", KILLED)
+def test_what_is_killed_leaves_nothing_behind_on_any_node(victim: str, nodes: Nodes, compiler: Compiler) -> None:
+    """No rank stands stopped, and no agent stays that nobody speaks with; where the job goes on, it gets another."""
+    with running_on(nodes, compiler, OPEN_MPI, "apart", 3, ["busy"], before=behind_run(nodes)) as job:
+        job.wait_until_ready()
+        before = kept_agents(nodes)
+        if victim == "agent":
+            nodes.run(f"kill -KILL {before[1][0]}", node="n3")
+        else:
+            nodes.run(f"kill -KILL {KILLED[victim]}")
+        if victim in ("agent", "ssh", "head"):
+            wait_until(lambda: kept_agents(nodes)[1] != before[1])
+        if victim != "launcher":
+            assert job.standing() == []
+        if victim != "mqs run":
+            nodes.run(f"kill -KILL {LAUNCHER}")
+            assert "exit code 137" in until_ended(job)
+        wait_until(lambda: not any(agents_on(nodes, node) for node in NODES[1:]))
+        assert "mqs_dll" not in nodes.run("ps -eo args | grep -v grep").out
+
+
 # ---------------------------------------------------------------- a job that several tests look at
 
 

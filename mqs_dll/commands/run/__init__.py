@@ -9,6 +9,6 @@
 - ``pace``: when to sample
 - ``sampling``: one sample, taken by a process of its own
 - ``reports``: what is said and saved
-- ``ending``: ends the whole job
+- ``other_nodes``: what is known of the ranks on other nodes; ``comparing``: the process that has agents there
 - ``until_stuck``: watches a job that runs already, for ``mqs watch --until-stuck``
 """

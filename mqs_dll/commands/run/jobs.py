@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from mqs_dll.commands.run.ending import Process, below, runs
 from mqs_dll.commands.run.reports import Reports
 from mqs_dll.commands.run.sampling import Sampled, in_own_process
 from mqs_dll.commands.run.watcher import Watcher
 from mqs_dll.contract.errors import MqsError
+from mqs_dll.debugger.job.ending import Process, below, runs
 from mqs_dll.debugger.proc import read_stat
 
 _LONGEST_GAP = 60.0
@@ -71,12 +71,12 @@ class Jobs:
         self._next_search: float = self._last_search + min(options.interval, options.after)
         self._known: set[Process] = set()
         """What ran at the last search."""
-        self.seen = self.samples = self.changes = 0
+        self.seen = self.samples = self.changes = self.compared = 0
         """How many there were; and of those that have ended what Watcher has of each."""
         self.stop_time = 0.0
         self.why = ""
         """Why none was found."""
-        self._were_read = False
+        self._were_read = self._were_elsewhere = False
         self._asked: list[str] = []
         """The signals because of which all that a search finds are to be sampled."""
 
@@ -112,20 +112,30 @@ class Jobs:
                 self._jobs.append(each)
                 return
 
-    def ended(self, pid: int) -> tuple[Job, Sampled] | None:
-        """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did."""
+    def ended(self, pid: int, status: int) -> tuple[Job, Sampled] | None:
+        """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did.
+
+        Args:
+            pid: its PID.
+            status: how it ended, as waitpid has it.
+        """
         if pid == self._search:
             self._search = None
             self._found()
         for job in self._jobs:
-            if (sampled := job.watcher.ended(pid)) is not None:
+            if (sampled := job.watcher.ended(pid, status)) is not None:
                 return job, sampled
         return None
 
     @property
     def were_read(self) -> bool:
         """Whether ranks of any have been read."""
-        return self._were_read or any(each.watcher.last.ranks for each in self._jobs)
+        return self._were_read or any(each.watcher.was_read for each in self._jobs)
+
+    @property
+    def were_elsewhere(self) -> bool:
+        """Whether any is known to have, or have had, ranks on other nodes."""
+        return self._were_elsewhere or any(each.watcher.others.have_ranks for each in self._jobs)
 
     # ------------------------------------------------------------ before a signal
 
@@ -166,9 +176,15 @@ class Jobs:
                 each.asked.clear()
 
     def close(self) -> None:
-        """Let what is being read be."""
+        """Let what is being read be, and end all agents."""
+        self.let_be()
         for each in self._jobs:
             each.watcher.close()
+
+    def let_be(self) -> None:
+        """Let what is being read be."""
+        for each in self._jobs:
+            each.watcher.let_be()
         if self._search is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._search, signal.SIGTERM)
@@ -183,14 +199,16 @@ class Jobs:
             self.samples += each.watcher.samples
             self.stop_time += each.watcher.stop_time
             self.changes += each.watcher.changes
-            if each.watcher.last.ranks:  # the next one is likely to live as long
+            self.compared += each.watcher.others.compared
+            self._were_elsewhere |= each.watcher.others.have_ranks
+            if each.watcher.was_read:  # the next one is likely to live as long
                 self._were_read = True
                 self._gap = self._options.interval
                 self._next_search = min(self._next_search, time.monotonic() + self._gap)
                 self._known.clear()
 
     def _begin_search(self) -> None:
-        now, there = time.monotonic(), set(below(self._command))
+        now, there = time.monotonic(), set(below([self._command]))
         self._next_search = now + self._gap
         self._gap = min(2 * self._gap, max(_LONGEST_GAP, self._options.interval))
         if self._jobs and there <= self._known and now < self._last_search + _LONGEST:

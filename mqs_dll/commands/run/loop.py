@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mqs_dll.commands.run.command import END, EXIT_NOT_FOUND, EXIT_NOT_RUNNABLE, EXIT_STUCK, REPORT, WAIT
-from mqs_dll.commands.run.ending import Process, end, write_cores
 from mqs_dll.commands.run.everybody import Everybody
 from mqs_dll.commands.run.jobs import Job, Jobs
 from mqs_dll.commands.run.reports import STUCK, Reports, say
 from mqs_dll.commands.run.sampling import Sampled, in_own_process
 from mqs_dll.commands.run.started import Started, end_like
 from mqs_dll.debugger import access, library_path
+from mqs_dll.debugger.job.ending import Process, end, write_cores
 from mqs_dll.verdict.results import Outcome
 
 SAMPLE_FIRST = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGURG)
@@ -143,7 +143,7 @@ class _Run:
             if pid == self._started.pid:
                 if self._started.changed(status):
                     os.kill(os.getpid(), signal.SIGSTOP)
-            elif (ended := self._jobs.ended(pid)) is not None and self._sampled(*ended):
+            elif (ended := self._jobs.ended(pid, status)) is not None and self._sampled(*ended):
                 return True
 
     def _sampled(self, job: Job, sampled: Sampled) -> bool:
@@ -176,9 +176,14 @@ class _Run:
         if self._options.cores:
             self._write_cores(job)
         say(f"ends all {len(self._jobs)} jobs" if len(self._jobs) > 1 else "ends the job")
-        self._jobs.close()
+        self._jobs.let_be()
+        others = [each.watcher.others for each in self._jobs]
+        for each in others:
+            each.mark()
         if not end(self._started.pid, [rank for each in self._jobs for rank in _ranks(each)]):
             say("some of its processes can't be ended: the kernel keeps them")
+        if [each for each in others if not each.are_ended()]:
+            say("what the launcher may have left on other nodes can't be ended from here: not all of them answer")
         return True
 
     def _write_cores(self, job: Job) -> None:
@@ -214,9 +219,11 @@ class _Run:
         samples = jobs.samples + sum(each.samples for each in running)
         stop_time = jobs.stop_time + sum(each.stop_time for each in running)
         changes = jobs.changes + sum(each.changes for each in running)
+        compared = jobs.compared + sum(each.others.compared for each in running)
         say(
             f"{f'of {jobs.seen} jobs, ' * (jobs.seen > 1)}{samples} samples stopped the ranks, for "
             f"{1000 * stop_time:.0f} ms in all; progress was seen {changes} times"
+            f"{f'; ranks on other nodes were compared {compared} times' if jobs.were_elsewhere else ''}"
         )
 
 

@@ -12,7 +12,7 @@ LONGEST = 600.0
 """Seconds between two samples at most, however long a job has made no progress."""
 _LONGEST_SEARCH = 60.0
 """Seconds between two searches for ranks at most."""
-_LOOKS = 5
+LOOKS = 5
 """As many times ``after`` lie between two looks at most that tell progress from polling."""
 
 
@@ -22,6 +22,22 @@ class Act(Enum):
     LOOK = "read the ranks without stopping them: where their queues are, and what is in them"
     COMPARE = "compare the memory of the queues"
     SAMPLE = "stop the ranks and judge"
+
+
+class Doubt:
+    """When a change is to be looked at: the first one, and others after growing times."""
+
+    def __init__(self, now: float, interval: float, after: float) -> None:
+        """Begin; the arguments are those of Pace."""
+        self._next, self._gap, self._longest = now, interval, max(LOOKS * after, interval)
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a change is to be looked at now; then it is taken to be."""
+        if now < self._next:
+            return False
+        self._next = now + self._gap
+        self._gap = min(2 * self._gap, self._longest)
+        return True
 
 
 @dataclass
@@ -49,9 +65,8 @@ class Pace:
         """Since when, without progress and in each sample."""
         self._is_in_doubt = False
         """Whether it isn't known if what has changed is progress."""
-        self._next_doubt = self.now
+        self._doubt = Doubt(self.now, self.interval, self.after)
         self._last_look = self.now
-        self._doubt_gap = self.interval
 
     def next(self) -> tuple[float, Act]:
         """Return when to do what."""
@@ -85,11 +100,14 @@ class Pace:
         self._next_look = now + self.interval
         if not left:
             self._next_sample = None
-        elif changed and now >= self._next_doubt:
+        elif changed and self._doubt.is_due(now):
             self._is_in_doubt, self._next_look = True, now
-            self._next_doubt = now + self._doubt_gap
-            self._doubt_gap = min(2 * self._doubt_gap, max(_LOOKS * self.after, self.interval))
         elif changed:
+            self._progressed(now)
+
+    def progressed(self, now: float) -> None:
+        """Note progress that was seen elsewhere."""
+        if self._next_sample is not None:
             self._progressed(now)
 
     def _progressed(self, now: float) -> None:

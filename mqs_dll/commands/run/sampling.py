@@ -14,13 +14,12 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.debugger.job.footprint import Footprint
-from mqs_dll.debugger.stopping.limit import Limit
+from mqs_dll.debugger.job.footprint import Footprint, digest_of
+from mqs_dll.debugger.stopping.limit import EXIT_LIMIT, Limit
 from mqs_dll.verdict.results import Outcome
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ class Sampled(NamedTuple):
     """What stands for the queues of all ranks: equal where these are."""
     why: str = ""
     """Why nothing was read."""
+    elsewhere: bool = False
+    """Whether there are ranks on other nodes."""
 
 
 class Sampling:
@@ -72,18 +73,16 @@ class Sampling:
             path.unlink(missing_ok=True)
         self.pid = in_own_process(lambda: self._take(options, what))
 
-    def result(self) -> Sampled:
-        """Return what it said, once its process has ended."""
+    def result(self, status: int) -> Sampled:
+        """Return what it said, once its process has ended, as waitpid's status has it."""
         try:
             said: dict[str, Any] = json.loads(self._result.read_text())
         except (OSError, ValueError):
-            return Sampled(Outcome.NOT_READ, 0, (), 0.0, "", "the process that reads the ranks has failed")
+            return Sampled(Outcome.NOT_READ, 0, (), 0.0, "", _how_it_failed(os.waitstatus_to_exitcode(status)))
         footprints = tuple(
             Footprint(pid, started, tuple(map(tuple, places))) for pid, started, places in said["footprints"]
         )
-        return Sampled(
-            Outcome(said["outcome"]), said["ranks"], footprints, said["stop_time"], said["queues"], said["why"]
-        )
+        return Sampled(**{**said, "outcome": Outcome(said["outcome"]), "footprints": footprints})
 
     def end(self, number: int = signal.SIGTERM) -> None:
         """End it by a signal; what holds the ranks lets them go on, also after SIGKILL."""
@@ -95,9 +94,9 @@ class Sampling:
         from mqs_dll.job.records import RankState
 
         job: Job | None = None
-        footprints, outcome, why = list[Footprint](), Outcome.NOT_READ, ""
+        footprints, outcome, why, elsewhere = list[Footprint](), Outcome.NOT_READ, "", False
         try:
-            job, footprints, outcome = _read(options, what, stop=self.stop)
+            job, footprints, outcome, elsewhere = _read(options, what, stop=self.stop)
             saved.save(job, str(self.job))
         except MqsError as error:
             why = str(error)
@@ -106,14 +105,24 @@ class Sampling:
             "ranks": sum(each.state is not RankState.EXITED for each in job.processes) if job else 0,
             "footprints": [(each.pid, each.started, each.places) for each in footprints],
             "stop_time": job.stop_time if job else 0.0,
-            "queues": _folded(job) if job else "",
+            "queues": digest_of(each for each in job.processes if each.host == job.host) if job else "",
             "why": why,
+            "elsewhere": elsewhere,
         }
         self._result.write_text(json.dumps(said))
         return 0
 
 
-def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, list[Footprint], Outcome]:
+def _how_it_failed(code: int) -> str:
+    """Return why a process that samples has said nothing, by its exit code, or the signal that ended it, negated."""
+    if code == EXIT_LIMIT:
+        return "to read them took longer than --limit allows; they go on"
+    if code < 0:
+        return f"the process that reads the ranks was ended by {signal.Signals(-code).name}"
+    return "the process that reads the ranks has failed; with MQS_DEBUG=1 it says why"
+
+
+def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, list[Footprint], Outcome, bool]:
     from mqs_dll.commands import nodes
     from mqs_dll.commands.job import is_suspected
     from mqs_dll.debugger.job.ranks import ReadingOptions
@@ -127,17 +136,8 @@ def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, l
         between, doubtful = (_BETWEEN, is_suspected) if stop else (_BETWEEN_LIVE, None)
         job = sample_on(reader, [reader.sample()], SAMPLES, between, doubtful)
         footprints = ranks.footprints()
-    return job, footprints, conclude(job).outcome if stop else Outcome.NOTHING_STUCK
-
-
-def _folded(job: Job) -> str:
-    """Return what stands for the queues of the ranks of this machine, as their last samples have them."""
-    digest = blake2b(digest_size=16)
-    for each in job.processes:
-        if each.host == job.host:
-            queues = [sample.snapshot.communicators for sample in each.samples[-1:]]
-            digest.update(repr((each.pid, queues)).encode())
-    return digest.hexdigest()
+    elsewhere = nodes.are_elsewhere(options, found)
+    return job, footprints, conclude(job).outcome if stop else Outcome.NOTHING_STUCK, elsewhere
 
 
 def in_own_process(act: Callable[[], int], output: int | None = None) -> int:

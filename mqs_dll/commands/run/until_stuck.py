@@ -9,9 +9,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from mqs_dll.commands.run.ending import runs
 from mqs_dll.commands.run.reports import STUCK, Reports
 from mqs_dll.commands.run.watcher import Watcher
+from mqs_dll.debugger.job.ending import runs
 from mqs_dll.verdict.results import Outcome
 
 _NAP = 0.2
@@ -54,10 +54,10 @@ def wait(options: argparse.Namespace) -> int:
 def _judged(watcher: Watcher) -> Outcome | None:
     """Return what is to be reported now, None where there is nothing."""
     try:
-        pid, _ = os.waitpid(-1, os.WNOHANG)
+        pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return None
-    sampled = watcher.ended(pid) if pid else None
+    sampled = watcher.ended(pid, status) if pid else None
     if sampled is None:
         return None
     is_due = watcher.note(sampled)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mqs_dll.commands.run.other_nodes import OtherNodes
 from mqs_dll.commands.run.pace import Act, Pace
 from mqs_dll.commands.run.sampling import Sampled, Sampling
 from mqs_dll.debugger.job.footprint import Footprint, Watched
@@ -44,11 +45,14 @@ class Watcher:
         every = options.after if keep else math.inf
         self._pace = Pace(time.monotonic() - age, options.interval, options.after, options.suspect_after, every)
         self._watched = Watched(())
+        self.others = OtherNodes(options, what)
         self._sampling: Sampling | None = None
         self._until = 0.0
         """When that is taken to hang."""
         self.last = NOTHING_READ
-        """The last sample."""
+        """The last sample or look."""
+        self.was_read = False
+        """Whether ranks have been seen at any time."""
         self.footprints: tuple[Footprint, ...] = ()
         """The ranks of this machine that were read last."""
         self.samples = 0
@@ -78,8 +82,10 @@ class Watcher:
 
     def act(self) -> None:
         """Do what is due."""
-        when, act = self._pace.next()
         now = time.monotonic()
+        if self.others.progressed(now):
+            self._pace.progressed(now)
+        when, act = self._pace.next()
         if self._sampling is not None and now > self._until:
             self._sampling.end(signal.SIGKILL)  # it hangs, in a file system that doesn't answer perhaps
         if self._sampling is not None or now < when:
@@ -99,13 +105,19 @@ class Watcher:
         if self._sampling is None:
             self._begin(stop=True)
 
-    def ended(self, pid: int) -> Sampled | None:
-        """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did."""
+    def ended(self, pid: int, status: int) -> Sampled | None:
+        """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did.
+
+        Args:
+            pid: its PID.
+            status: how it ended, as waitpid has it.
+        """
         sampling = self._sampling
-        if sampling is None or sampling.pid != pid:
+        if self.others.ended(pid) or sampling is None or sampling.pid != pid:
             return None
         self._sampling = None
-        sampled, now = sampling.result(), time.monotonic()
+        sampled, now = sampling.result(status), time.monotonic()
+        self.others.have_ranks |= sampled.elsewhere
         same = sampled.ranks > 0 and sampled.queues == self._queues
         self._queues = sampled.queues
         if same:
@@ -115,11 +127,12 @@ class Watcher:
         if not sampling.stop:
             if self._keep and sampled.ranks:
                 self._keep(sampling.job)
-            self.changes += bool(sampled.ranks and self.last.ranks and not same)
+            self.changes += bool(sampled.ranks and self.was_read and not same)
             self._pace.looked(now, found=sampled.ranks > 0, same=same)
-            self.last = sampled if not self.last.ranks else self.last
-            return None
+        self.was_read |= sampled.ranks > 0
         self.last = sampled
+        if not sampling.stop:
+            return None
         self.samples += 1
         self.stop_time += sampled.stop_time
         return sampled
@@ -132,6 +145,11 @@ class Watcher:
         return self._pace.sampled(time.monotonic(), sampled.outcome)
 
     def close(self) -> None:
+        """Let a sample that is being taken end, and all agents."""
+        self.others.close()
+        self.let_be()
+
+    def let_be(self) -> None:
         """Let a sample that is being taken end."""
         if self._sampling is not None:
             self._sampling.end()

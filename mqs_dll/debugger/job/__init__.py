@@ -10,6 +10,7 @@
 - ``function_names``: symbols and files of MPIs
 - ``stacks``: the call stack of each thread
 - ``footprint``: where the queues of ranks lie in their memory, and whether that has changed
+- ``ending``: ends all processes of a job, with the shared memory that they leave
 - ``peek``: whether a rank leaves its MPI call between two samples
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together
 """

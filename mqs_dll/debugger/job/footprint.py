@@ -10,8 +10,12 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mqs_dll.debugger.proc import read_stat
+
+if TYPE_CHECKING:
+    from mqs_dll.job.records import JobProcess
 
 MAX_BYTES = 1 << 18
 """Of one rank that are compared: where very much is pending, a part of it tells, too."""
@@ -48,6 +52,17 @@ def merged(reads: Iterable[tuple[int, int]], most: int = MAX_BYTES) -> tuple[tup
         kept.append((address, min(size, most)))
         most -= size
     return tuple(kept)
+
+
+def digest_of(processes: Iterable[JobProcess]) -> str:
+    """Return what stands for the queues of ranks, as their last samples have them: equal where these are."""
+    from hashlib import blake2b  # OpenSSL, which whoever only compares doesn't need
+
+    digest = blake2b(digest_size=16)
+    for each in processes:
+        queues = [sample.snapshot.communicators for sample in each.samples[-1:]]
+        digest.update(repr((each.pid, queues)).encode())
+    return digest.hexdigest()
 
 
 class Watched:

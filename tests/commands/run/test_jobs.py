@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from mqs_dll.commands.run import jobs
-from mqs_dll.commands.run.ending import Process
 from mqs_dll.commands.run.reports import Reports
 from mqs_dll.commands.run.sampling import Sampled
+from mqs_dll.debugger.job.ending import Process
 from mqs_dll.debugger.proc import read_stat
 from mqs_dll.verdict.results import Outcome
 
@@ -34,8 +34,10 @@ class Watcher:
     """The PIDs of the jobs that are read, in this order."""
 
     def __init__(self, _options: Namespace, what: int, _folder: Path, _keep: object, age: float) -> None:
-        self.what, self.age, self.is_reading, self.last = what, age, False, SimpleNamespace(ranks=0, why="")
+        self.what, self.age, self.is_reading, self.last = what, age, False, SimpleNamespace(why="")
+        self.was_read = False
         self.samples = self.stop_time = self.changes = 0
+        self.others = SimpleNamespace(compared=0, have_ranks=False)
 
     def seconds(self) -> float:
         """Return that it is due."""
@@ -51,11 +53,11 @@ class Watcher:
         self.is_reading = True
         self.begun.append(self.what)
 
-    def ended(self, pid: int) -> Sampled | None:
+    def ended(self, pid: int, _: int) -> Sampled | None:
         """Take in that what has read it has ended."""
         if pid != self.what or not self.is_reading:
             return None
-        self.is_reading, self.last = False, SimpleNamespace(ranks=2, why="")
+        self.is_reading, self.was_read = False, True
         return READ
 
     def close(self) -> None:
@@ -90,7 +92,7 @@ def search(watched: jobs.Jobs, found: list[Process], path: Path) -> None:
     time.sleep(0.05)
     watched.act()
     (path / "jobs.json").write_text(json.dumps([found, "" if found else "there is none"]))
-    assert watched.ended(SEARCH) is None
+    assert watched.ended(SEARCH, 0) is None
 
 
 def read(watched: jobs.Jobs) -> int:
@@ -98,7 +100,7 @@ def read(watched: jobs.Jobs) -> int:
     watched.act()
     (pid,) = (each.pid for each in watched if each.watcher.is_reading)
     watched.act()
-    found = watched.ended(pid)
+    found = watched.ended(pid, 0)
     assert found is not None
     assert found[0].pid == pid
     return pid
@@ -136,7 +138,7 @@ def test_jobs_are_searched_for_because_of_a_signal(watched: jobs.Jobs, tmp_path:
     assert watched.ask("SIGTERM", search=True)
     with launchers(1) as found:
         (tmp_path / "jobs.json").write_text(json.dumps([found, ""]))
-        assert watched.ended(SEARCH) is None
+        assert watched.ended(SEARCH, 0) is None
         assert [each.asked for each in watched] == [["SIGTERM"]]
         assert Watcher.begun == [found[0][0]]
 
@@ -145,7 +147,7 @@ def test_nobody_is_kept_waiting_where_no_job_is_found(watched: jobs.Jobs, tmp_pa
     """Once the search has ended."""
     assert watched.ask("SIGTERM", search=True)
     (tmp_path / "jobs.json").write_text(json.dumps([[], "there is none"]))
-    assert watched.ended(SEARCH) is None
+    assert watched.ended(SEARCH, 0) is None
     assert not watched.are_asked
 
 
@@ -159,7 +161,7 @@ def test_jobs_are_asked_for_a_signal_a_few_at_once(
         assert watched.ask("SIGTERM", search=True)
         reading: Any = [each for each in watched if each.watcher.is_reading]
         assert len(reading) == 2
-        reading[0].watcher.ended(reading[0].pid)
+        reading[0].watcher.ended(reading[0].pid, 0)
         reading[0].asked.clear()
         watched.sample_asked()
         assert sum(each.watcher.is_reading for each in watched) == 2

@@ -59,6 +59,19 @@ def test_progress_begins_it_all_again(pace: Pace) -> None:
     assert stopping(pace, now + 3 * AFTER, Outcome.NOTHING_STUCK) == [now + AFTER, now + 3 * AFTER]
 
 
+def test_progress_elsewhere_keeps_those_who_wait_here_from_being_stopped(pace: Pace) -> None:
+    """However long nothing changes here; where no rank is known, there is nobody to be stopped."""
+    pace.progressed(0.0)
+    assert pace.next()[1] is Act.LOOK
+    pace.looked(0.0, found=True, same=False)
+    for now in range(10, 3000, 10):
+        assert pace.next() == (now, Act.COMPARE)
+        pace.compared(now, changed=False, left=True)
+        pace.progressed(now)
+    pace.compared(3000.0, changed=False, left=True)
+    assert stopping(pace, 2990 + AFTER, Outcome.NOTHING_STUCK) == [2990 + AFTER]
+
+
 def test_what_polling_changes_is_no_progress(pace: Pace) -> None:
     """A look shows that the queues are the same: the ranks are stopped when they would have been."""
     pace.looked(0.0, found=True, same=False)

@@ -590,6 +590,24 @@ def test_the_nodes_that_an_agent_names_are_asked_or_left_out(
     assert job.nodes == (("a", *others) if follow else ("a",))
 
 
+def test_what_is_ended_is_what_this_machine_knows(
+    talk: Callable[[Mapping[str, Sequence[object]]], Agents],
+) -> None:
+    """A node that lies could name marks and processes of another job: other nodes are told of neither."""
+    local = FoundJob(
+        5, "mpirun", "me", 0.0, "a", (FoundWorld(4, False),), (rank(0, 7, "a"), listed(1, 8, "b")), frozenset()
+    )
+    lies = part("b", rank(1, 8, "b"), listed(2, 99, "c"))._replace(marks=("pmix other",))
+    true = part("c", rank(2, 9, "c"))._replace(marks=("pmix other",))
+    told = {
+        each.host: [wire.GREETING, answer("find", wire.write(wire.NodeParts((each,), ())))] for each in (lies, true)
+    }
+    agents = talk(told)
+    agents.find(told, wire.Wanted(), local=local)
+    asked = {node: wire.read(wire.Wanted, message["wanted"]) for node, message in agents.to_mark().items()}
+    assert asked == {"b": wire.Wanted(pids=(8,)), "c": wire.Wanted()}
+
+
 def test_two_jobs_are_not_taken_for_one(talk: Callable[[Mapping[str, Sequence[object]]], Agents]) -> None:
     """Where the nodes alone are named, or a program, and each has a job of its own, they are listed."""
     first = part("a", rank(0, 7, "a"), launcher=5)

@@ -2,6 +2,7 @@
 
 - ``wire``: messages between the head, which the user started, and its agents
 - ``agent``: the agent's side
+- ``own_ranks``: what an agent does with them for `mqs run`
 - ``carrier``: starts agents, and carries messages, by ClusterShell
 - ``hosts``: names of nodes, checked
 - ``agents``: all agents, as the head has them: they find the ranks, and read them together

@@ -14,6 +14,7 @@ import re
 import resource
 import select
 import shutil
+import signal
 import sys
 import termios
 import threading
@@ -28,10 +29,12 @@ from mqs_dll.contract.errors import JobError, MqsError, NoSuchProcessError
 from mqs_dll.debugger import rights
 from mqs_dll.debugger.collect import OpenQueues, ReadFurther
 from mqs_dll.debugger.job import cores
+from mqs_dll.debugger.job.ending import runs
 from mqs_dll.debugger.job.find.elsewhere import slurm_job
 from mqs_dll.debugger.job.find.jobs import all_jobs
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.nodes import wire
+from mqs_dll.debugger.job.nodes.own_ranks import OwnRanks
 from mqs_dll.debugger.job.nodes.wire import NodePart, NodeParts, Wanted
 from mqs_dll.debugger.job.ranks import Here, ReadingOptions
 from mqs_dll.debugger.proc import Owner, open_file, owner_of
@@ -67,15 +70,17 @@ def serve(
     _leave_alone()
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else prints, prints on standard error
-    threading.Thread(target=_end_with, args=(0, folder), daemon=True).start()
     with Agent(open_queues, read_further, more, prepare) as agent:
+        threading.Thread(target=_end_with, args=(0, folder, agent.ends_ranks), daemon=True).start()
         _say(answers, wire.GREETING)
         lines = _Lines(0)
-        while (line := lines.next(WATCH if agent.holds else None)) is not None:
+        while (line := lines.next(WATCH if agent.holds else agent.patience)) is not None:
             if line:
                 _say(answers, agent.answer(line))
-            else:
+            elif agent.holds:
                 agent.let_go()
+            else:
+                break
     _remove(folder)
 
 
@@ -93,11 +98,12 @@ def _remove(folder: Path | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_with(descriptor: int, folder: Path | None) -> None:
-    """End this process when nobody can write to a descriptor any more, and remove a folder."""
+def _end_with(descriptor: int, folder: Path | None, busy: threading.Lock) -> None:
+    """End this process when nobody can write to a descriptor any more, and it isn't busy, and remove a folder."""
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     poll.poll()
+    busy.acquire()
     _remove(folder)
     os._exit(0)
 
@@ -145,11 +151,17 @@ class Agent(ExitStack):
         self._open_queues = open_queues
         self._look_further = read_further
         self._prepare = prepare
+        self._marks: tuple[str, ...] = ()
         self._found: dict[int, FoundRank] = {}
+        self._own = OwnRanks(open_queues)
         self._here: Here | None = None
         self._standing = self.enter_context(ExitStack())
         self.holds = False
         """Whether ranks stand still."""
+        self.patience: float | None = None
+        """Seconds without a word after which it ends, though its link seems to be there."""
+        self.ends_ranks = threading.Lock()
+        """Held while it ends ranks: its link may end with the launcher, whose allocation that uses (srun)."""
         self._alone = False
         self._acts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "find": self._find,
@@ -160,6 +172,10 @@ class Agent(ExitStack):
             "resume": self._resume,
             "report": self._report,
             "watch": self._watch,
+            "look": self._look,
+            "compare": lambda message: wire.write(self._own.compare()),
+            "mark": self._mark,
+            "end": self._end,
             "list_cores": self._list_cores,
             "read_core": self._read_core,
             **more,
@@ -197,7 +213,8 @@ class Agent(ExitStack):
             rights.give_up_root(owner, self._prepare)
             processes = Processes()
             jobs = _jobs(processes, wanted)  # what launchers have in their memory, too
-        self._found = {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
+        self._marks = wanted.marks
+        self._found = _ranks_here(jobs)
         gone = tuple(pid for pid in wanted.pids if (stat := processes.get(pid)) is None or stat.gone)
         return wire.write(NodeParts(tuple(map(_part, jobs)), gone))
 
@@ -227,6 +244,26 @@ class Agent(ExitStack):
 
     def _watch(self, message: Mapping[str, Any]) -> None:
         self._ranks.watch(min(float(message["seconds"]), 3600.0))
+
+    def _look(self, message: Mapping[str, Any]) -> Any:
+        self.patience = min(float(message["patience"]), 1e6)
+        self._found = self._found_again(Wanted(self._marks, tuple(self._found)))
+        return wire.write(self._own.look(list(self._found.values())))
+
+    def _mark(self, message: Mapping[str, Any]) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Slurm sends it to all of a job whose srun has ended
+        self._own.mark(self._found_again(wire.read(Wanted, message["wanted"])).values())
+
+    def _end(self, message: Mapping[str, Any]) -> int:
+        with self.ends_ranks:
+            return self._own.end()
+
+    def _found_again(self, wanted: Wanted) -> dict[int, FoundRank]:
+        """Return the ranks that have the wanted marks, and those of the wanted PIDs that were found and still run."""
+        known = [self._found[pid] for pid in wanted.pids if pid in self._found]
+        still = [rank for rank in known if rank.started is not None and runs((rank.pid, rank.started))]
+        asked = Wanted(marks=wanted.marks, pids=tuple(rank.pid for rank in still))
+        return {**{rank.pid: rank for rank in still}, **_ranks_here(_jobs(Processes(), asked))}
 
     def _list_cores(self, message: Mapping[str, Any]) -> list[str]:
         return [str(path) for path in cores.files_of(message["paths"])]
@@ -259,6 +296,11 @@ class _AloneError(MqsError):
 
 def _jobs(processes: Processes, wanted: Wanted) -> list[FoundJob]:
     return [job for job in all_jobs(processes) if _is_wanted(processes, job, wanted)]
+
+
+def _ranks_here(jobs: Iterable[FoundJob]) -> dict[int, FoundRank]:
+    """Return the ranks of jobs that run on this machine, by PID."""
+    return {rank.pid: rank for job in jobs for rank in job.ranks if rank.pid and rank.host == job.host}
 
 
 def _whose(processes: Processes, jobs: Iterable[FoundJob], wanted: Wanted) -> Owner | None:

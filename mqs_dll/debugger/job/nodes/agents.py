@@ -117,6 +117,7 @@ class Agents(Closes):
         self._carrier = Carrier(start.engine)
         self._nodes: dict[str, _Node] = {}
         self._answers: dict[str, Answer] = {}
+        self._local: FoundJob | None = None
         self._found: FoundJob | None = None
         self._jobs = wire.Jobs()
 
@@ -144,6 +145,33 @@ class Agents(Closes):
         obstacles = {name: self._nodes[name].lost or self._nodes[name].refused for name in messages}
         return {name: obstacle for name, obstacle in obstacles.items() if obstacle is not None}
 
+    @property
+    def others(self) -> list[str]:
+        """The other nodes whose agents have found ranks, and can be asked."""
+        return [node.name for node in self._in_use() if not node.here]
+
+    def to_mark(self) -> dict[str, wire.Message]:
+        """Return what the others are told to note for the end: what this machine knows of the job.
+
+        A node that lies could else have another job ended.
+        """
+        local = self._local
+        pids = _by_node(local.ranks, local.host) if local else {}
+        wanted = Wanted(marks=tuple(sorted(local.marks)) if local else ())
+        told = {name: wanted._replace(pids=tuple(pids.get(hosts.short(name), ()))) for name in self.others}
+        return {name: {"do": "mark", "wanted": wire.write(each)} for name, each in told.items()}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no other node is lost."""
+        return all(node.here or node.lost is None for node in self._nodes.values())
+
+    def leave_here(self) -> None:
+        """End the agent of this machine."""
+        for node in self._nodes.values():
+            if node.here:
+                self._lose(node, Obstacle(RankState.UNREADABLE, f"{node.name} isn't asked any more", ""))
+
     # ------------------------------------------------------------ finding
 
     def find(
@@ -167,6 +195,7 @@ class Agents(Closes):
         Raises:
             JobError: there are several jobs that could be meant, or there is none.
         """
+        self._local = local
         waiting = {hosts.short(node): node for node in nodes}
         of_job = hosts.JobNodes()
         aside: dict[str, str] = {}

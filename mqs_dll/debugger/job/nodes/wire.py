@@ -248,6 +248,23 @@ def read_parts(value: Any) -> NodeParts:
     return found
 
 
+class Looked(NamedTuple):
+    """What an agent answers when it has read its ranks without stopping them."""
+
+    ranks: int
+    """That were read."""
+    same: bool
+    """Whether their queues are as at its last look."""
+
+
+class Compared(NamedTuple):
+    """What it answers when it has compared their memory."""
+
+    changed: bool
+    left: int
+    """How many of those that were read still run."""
+
+
 class Core(NamedTuple):
     """What a core file has besides its process: what RankRead has."""
 

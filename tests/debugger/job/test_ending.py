@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqs_dll.commands.run import ending
+from mqs_dll.debugger.job import ending
 from mqs_dll.debugger.proc import start_time
 from tests.support.targets import wait_until
 
@@ -84,3 +85,34 @@ def test_a_process_that_has_got_another_s_number_is_left_alone(shared: Path, tmp
     assert ending.end(theirs.pid, ())
     for each in (ours, theirs):
         each.wait()
+
+
+def test_what_a_launcher_leaves_is_ended_with_the_memory_that_it_shares(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranks alone: what has started them is left."""
+    monkeypatch.setattr(ending, "GRACE", 1.0)
+    monkeypatch.setattr(ending, "_LAUNCHER", 0.5)
+    shell, rank = started(shared, tmp_path / "pid", "stubborn")
+    assert ending.Left([(rank, start_time(rank))]).end() == 0
+    assert not shared.exists()
+    assert shell.poll() is None
+    shell.kill()
+    shell.wait()
+
+
+@pytest.mark.parametrize("whose", ["another's number", "another user's"])
+def test_what_is_not_the_jobs_is_left(
+    whose: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was started at another time, or that belongs to another user."""
+    shell, rank = started(shared, tmp_path / "pid")
+    began = start_time(rank)
+    with monkeypatch.context() as patch:
+        if whose == "another user's":
+            patch.setattr(os, "geteuid", lambda: 54321)
+        assert ending.Left([(rank, began - (whose == "another's number"))]).end() == 0
+    assert ending.runs((rank, began))
+    assert shared.exists()
+    assert ending.end(shell.pid, ())
+    shell.wait()

@@ -1,7 +1,7 @@
 """Ending a job for good: the command, its launcher, all ranks, and the shared memory that they leave.
 
 Killing a launcher is not enough: PRRTE starts each rank in a process group of its own, and one that spins in an MPI
-call lives on.
+call lives on. On other nodes agents end what it leaves there.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mqs_dll.debugger.proc import DELETED, mappings, numbers_in, read_stat
+from mqs_dll.contract.errors import MqsError
+from mqs_dll.debugger.proc import DELETED, mappings, numbers_in, owner_of, read_stat
 
 GRACE = 10.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -28,16 +29,15 @@ Process = tuple[int, int]
 """A PID, and when the process was started (proc.Stat): another may get the PID."""
 
 
-def below(pid: int, others: Iterable[Process] = ()) -> list[Process]:
-    """Return the processes that a process has started, directly or not, itself first, and others that still run."""
+def below(pids: Iterable[int], others: Iterable[Process] = ()) -> list[Process]:
+    """Return processes and all that they have started, directly or not, themselves first, and others that still run."""
     children: dict[int, list[Process]] = {}
     for each in numbers_in("/proc"):
         stat = read_stat(each)
         if stat is not None and not stat.gone:
             children.setdefault(stat.parent, []).append((stat.pid, stat.started))
-    stat = read_stat(pid)
-    found = [] if stat is None or stat.gone else [(pid, stat.started)]
-    above = [pid]
+    above = list(pids)
+    found = [(stat.pid, stat.started) for pid in above if (stat := read_stat(pid)) is not None and not stat.gone]
     while above:
         started = children.pop(above.pop(), [])
         found += started
@@ -70,18 +70,43 @@ def end(pid: int, others: Iterable[Process]) -> bool:
     Returns:
         Whether all have ended.
     """
-    job = below(pid, others)
+    job = below([pid], others)
     shared = shared_memory(job)
-    began = time.monotonic()
     _send(job[:1], signal.SIGTERM)
+    return not _end_what_is_left(job, shared, [pid])
+
+
+class Left:
+    """What a launcher may leave on this machine, which is not its own: ranks, and what they have started."""
+
+    def __init__(self, ranks: Iterable[Process]) -> None:
+        """Note it, before the launcher is ended; what isn't our user's is left alone, whatever it is."""
+        own = [each for each in ranks if runs(each) and _is_ours(each)]
+        self._job = [each for each in below((pid for pid, _ in own), own) if _is_ours(each)] if own else []
+        self._shared = shared_memory(self._job)
+
+    def end(self) -> int:
+        """End it, once the launcher had time to; return how many processes are left."""
+        return _end_what_is_left(self._job, self._shared, [])
+
+
+def _end_what_is_left(job: list[Process], shared: set[Path], above: Sequence[int]) -> int:
+    """End processes, and what was started below some of them meanwhile; return how many are left."""
+    began = time.monotonic()
     _wait(job, began + _LAUNCHER)
-    job = list(dict.fromkeys((*job, *below(pid, job))))
+    job = list(dict.fromkeys((*job, *below(above, job))))
     _send(job, signal.SIGTERM)
     _wait(job, began + GRACE)
     _send(job, signal.SIGKILL)
-    ended = _wait(job, began + 2 * GRACE)
+    left = _wait(job, began + 2 * GRACE)
     _remove(shared)
-    return ended
+    return left
+
+
+def _is_ours(process: Process) -> bool:
+    with suppress(MqsError):
+        return owner_of(process[0]).user == os.geteuid()
+    return False
 
 
 def write_cores(processes: Iterable[Process], folder: Path) -> bool:
@@ -103,14 +128,12 @@ def _send(processes: Iterable[Process], number: int) -> None:
             os.kill(process[0], signal.SIGCONT)  # who is stopped gets nothing else
 
 
-def _wait(processes: Iterable[Process], until: float) -> bool:
-    """Wait until all have ended; return whether they have."""
+def _wait(processes: Iterable[Process], until: float) -> int:
+    """Wait until all have ended; return how many have not."""
     left = list(processes)
-    while left := [each for each in left if runs(each)]:
-        if time.monotonic() > until:
-            return False
+    while (left := [each for each in left if runs(each)]) and time.monotonic() <= until:
         time.sleep(_STEP)
-    return True
+    return len(left)
 
 
 def _remove(shared: set[Path]) -> None:
