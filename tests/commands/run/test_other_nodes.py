@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import socket
 import subprocess
@@ -137,7 +138,7 @@ def test_a_process_that_dies_is_started_again_rarely(others: OtherNodes, monkeyp
     """The supervisor goes on with what it has, and waits longer each time."""
     acting(lambda channel: None, monkeypatch)
     others.have_ranks = True
-    now, gaps = time.monotonic() + AFTER, []
+    now, gaps = math.ceil(time.monotonic()) + AFTER, []  # whole: sums are exact
     for _ in range(8):
         before = now
         while not others._pid:
