@@ -255,10 +255,10 @@ def test_a_job_that_is_fine_goes_on(mpi: Mpi, scene: Scene, compiler: Compiler) 
         time.sleep(5.0)
         assert job.process.poll() is None
         assert "mqs:" not in job.output()
-        job.process.send_signal(signal.SIGTERM)
+        job.process.send_signal(signal.SIGXCPU)
         code, printed = job.ended()
         assert code != EXIT_STUCK
-        assert "SIGTERM came" in printed
+        assert "SIGXCPU came" in printed
         assert "NOTHING IS STUCK" in printed
 
 
@@ -284,6 +284,7 @@ def test_a_job_that_ends_by_itself_does_so_as_without_mqs(mpi: Mpi, compiler: Co
             if command[: len(mqs)] == tuple(mqs):
                 wait_until(stand)
             output, errors = process.communicate(b"2\n0\n", DEADLINE)
+            errors = re.sub(rb"-{70,}\nprterun detected.*?\n-{70,}\n", b"", errors, flags=re.DOTALL)  # in 10 of 12 runs
             return process.returncode, output, re.sub(rb"\d+", b"", errors)  # numbers of jobs and of processes
 
     alone, behind = ended(*launcher), ended(*mqs, *launcher)
@@ -310,10 +311,10 @@ def test_a_warning_signal_is_passed_on_when_a_sample_is_saved(mpi: Mpi, compiler
         job.wait_until_ready()
         wait_until(lambda: job.read())
         time.sleep(1.0)
-        job.process.send_signal(signal.SIGTERM)
+        job.process.send_signal(signal.SIGXCPU)
         code, printed = job.ended()
         assert code != EXIT_STUCK
-        assert "mqs: SIGTERM came" in printed
+        assert "mqs: SIGXCPU came" in printed
         (document,) = (job.directory / "report").glob("mqs-run-*.json.gz")
         assert conclude(saved.load(str(document))).outcome is Outcome.PROVED
 
@@ -475,15 +476,15 @@ def test_a_job_that_starts_later_is_watched_too(mpi: Mpi, compiler: Compiler) ->
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_all_jobs_are_saved_before_a_warning_signal_is_passed_on(mpi: Mpi, compiler: Compiler) -> None:
     """Also one that is fine, each in a file of its own; none is ended for what is stuck. JUnit has a test of each."""
-    shell = "{0} & a=$!; {1} & b=$!; trap 'echo saved: $(ls report/*.gz | wc -l); kill $a $b' TERM; wait; wait"
+    shell = "{0} & a=$!; {1} & b=$!; trap 'echo saved: $(ls report/*.gz | wc -l); kill $a $b' XCPU; wait; wait"
     with run(compiler, mpi, SLOW, "--after", "60m", "--interval", "200ms", others=[CORE[1]], shell=shell) as job:
         wait_until(lambda: len(job.read()) == 2)
         time.sleep(1.0)
         assert "mqs:" not in job.output()
-        job.process.send_signal(signal.SIGTERM)
+        job.process.send_signal(signal.SIGXCPU)
         code, printed = job.ended()
         assert code != EXIT_STUCK
-        assert printed.count("mqs: SIGTERM came") == 2
+        assert printed.count("mqs: SIGXCPU came") == 2
         assert "saved: 2" in printed
         assert sorted(conclude(each).outcome for each in job.saved()) == [Outcome.NOTHING_STUCK, Outcome.PROVED]
         suite = ElementTree.parse(job.directory / "junit.xml").getroot()[0]
