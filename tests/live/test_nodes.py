@@ -309,7 +309,7 @@ def test_what_is_killed_leaves_nothing_behind_on_any_node(victim: str, nodes: No
         if victim in ("agent", "ssh", "head"):
             wait_until(lambda: kept_agents(nodes)[1] != before[1])
         if victim != "launcher":
-            assert job.standing() == []
+            wait_until(lambda: job.standing() == [])
         if victim != "mqs run":
             nodes.run(f"kill -KILL {LAUNCHER}")
             assert "exit code 137" in until_ended(job)
