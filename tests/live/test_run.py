@@ -119,6 +119,7 @@ def run(
     output: int | None = None,
     others: Sequence[Scene] = (),
     shell: str = "",
+    temporary: Path | None = None,
 ) -> Iterator[Run]:
     """Start a scene behind `mqs run`, and end in any case what is left of it.
 
@@ -132,6 +133,7 @@ def run(
         output: where it prints; None for a file that is read.
         others: programs beside it.
         shell: how a shell starts all of them: "{0} & {1}; wait".
+        temporary: the folder for temporary files of mqs.
     """
     skip_without(mpi)
     transport = mpi.transports[0]
@@ -152,6 +154,8 @@ def run(
         mqs = [sys.executable, "-m", "mqs_dll", "run", *files, *options, "--"]
         sleeps = compiler.sleeps(mpi, transport, scene.program)
         own = {**private_files(name), TAG: directory.name, "PYTHONPATH": str(ROOT)}
+        if temporary:
+            own, wrapped = {**own, "TMPDIR": str(temporary)}, ("env", f"TMPDIR={name}")
         if system:
             own |= {system: "true", "GITHUB_STEP_SUMMARY": f"{name}/summary", "GITHUB_WORKSPACE": str(ROOT)}
         with (directory / "output").open("w") as file:
@@ -405,6 +409,22 @@ def test_a_job_is_ended_though_its_report_cannot_be_saved(compiler: Compiler) ->
             printed
         )
         assert "STUCK FOR GOOD: rank 1 waits" in printed
+
+
+@pytest.mark.root
+def test_a_job_is_ended_though_there_is_no_room_for_temporary_files(compiler: Compiler, tmp_path: Path) -> None:
+    """Nothing of it can be shown then, and a sentence says so."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(tmp_path)], check=True)
+    try:
+        with run(compiler, MPIS[0], CORE[1], *SOON, temporary=tmp_path) as job:
+            wait_until(lambda: any(tmp_path.glob("mqs-run-*")))
+            (tmp_path / "all").write_bytes(bytes(4096))
+            code, printed = job.ended()
+            assert code == EXIT_STUCK, printed
+            assert "mqs: what was read can't be shown: there is no room" in printed
+            assert not job.processes()
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
 def test_a_job_is_ended_though_nobody_reads_what_is_printed(compiler: Compiler) -> None:

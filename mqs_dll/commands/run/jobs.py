@@ -6,7 +6,6 @@ A job that has ended before its first look costs nothing but the search that has
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mqs_dll.commands.run.reports import Reports
-from mqs_dll.commands.run.sampling import Sampled, in_own_process
+from mqs_dll.commands.run.sampling import Answer, Sampled, in_own_process
 from mqs_dll.commands.run.watcher import Watcher
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.job.ending import Process, below, runs
@@ -66,6 +65,7 @@ class Jobs:
         """Who was read last comes last."""
         self._search: int | None = None
         """The PID of the process that searches for more."""
+        self._answer: Answer | None = None
         self._gap: float = options.interval
         self._last_search = time.monotonic()
         self._next_search: float = self._last_search + min(options.interval, options.after)
@@ -214,13 +214,13 @@ class Jobs:
         if self._jobs and there <= self._known and now < self._last_search + _LONGEST:
             return
         self._last_search, self._known = now, there
-        self._result.unlink(missing_ok=True)
-        self._search = in_own_process(lambda: _search(self._command, self._result))
+        answer = self._answer = Answer()
+        self._search = in_own_process(lambda: _search(self._command, answer))
 
     def _found(self) -> None:
         try:
-            found, self.why = json.loads(self._result.read_text())
-        except (OSError, ValueError):
+            found, self.why = self._answer.take() if self._answer else ([], "")
+        except ValueError:
             found, self.why = [], "the process that searches for its ranks has failed"
         self.why = "" if self.seen else self.why  # they were too short to be read
         known = {each.process for each in self._jobs}
@@ -235,7 +235,8 @@ class Jobs:
 
     def _add(self, process: Process) -> None:
         folder = self._folder_of(process)
-        folder.mkdir(exist_ok=True)
+        with suppress(OSError):  # full: nothing of it can be shown
+            folder.mkdir(exist_ok=True)
         most = self._options.keep
         keep = (lambda job: self._reports.keep(process[0], job, most)) if most else None
         age = max(time.clock_gettime(time.CLOCK_BOOTTIME) - process[1] / _TICK, 0.0)
@@ -245,13 +246,9 @@ class Jobs:
     def _folder_of(self, process: Process) -> Path:
         return self._folder / f"{process[0]}-{process[1]}"
 
-    @property
-    def _result(self) -> Path:
-        return self._folder / "jobs.json"
 
-
-def _search(command: int, result: Path) -> int:
-    """Write down which jobs a command has started, and if there is none why; return the exit code."""
+def _search(command: int, answer: Answer) -> int:
+    """Say which jobs a command has started, and if there is none why; return the exit code."""
     from mqs_dll.commands import nodes
     from mqs_dll.debugger.job.find import jobs_of_process
 
@@ -263,5 +260,5 @@ def _search(command: int, result: Path) -> int:
         if nodes.is_foreign(command):
             pids = [command]  # what its launcher has in its memory an agent may read, as that user
     stats = filter(None, map(read_stat, pids))
-    result.write_text(json.dumps(([(stat.pid, stat.started) for stat in stats], why)))
+    answer.say(([(stat.pid, stat.started) for stat in stats], why))
     return 0

@@ -31,6 +31,8 @@ _PATIENCE: Mapping[int, float] = {signal.SIGTERM: 8.0, signal.SIGINT: 8.0}
 """Seconds that such a sample may take: SIGKILL comes soon after these (GitHub's after 10, Slurm's after 30)."""
 _LONGER_PATIENCE = 30.0
 """After the others, which come minutes before the end; to start agents on nodes by srun may take seconds."""
+_NOWHERE = Path("/proc/mqs")
+"""A folder that isn't there, and that nobody can make."""
 _GRAVITY = (Outcome.NOT_READ, Outcome.NOTHING_STUCK, Outcome.SUSPECTED, Outcome.PROVED)
 
 
@@ -38,6 +40,10 @@ def run(command: list[str], options: argparse.Namespace) -> int:
     """Start a command, watch it, and end with it; return its exit code, or one of command.py's."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     with ExitStack() as stack:
+        try:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqs-run-")))
+        except OSError:  # what hangs is ended nevertheless
+            folder = _NOWHERE
         everybody = Everybody()
         stack.callback(everybody.end)
         try:
@@ -45,7 +51,6 @@ def run(command: list[str], options: argparse.Namespace) -> int:
         except OSError as error:
             say(f"{command[0]} can't be run: {error.strerror}")
             return EXIT_NOT_FOUND if error.errno == errno.ENOENT else EXIT_NOT_RUNNABLE
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqs-run-")))
         reports = Reports(options.report, options.junit)
         jobs = Jobs(options, started.pid, folder, reports)
         stack.callback(jobs.close)

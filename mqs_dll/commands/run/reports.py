@@ -107,7 +107,7 @@ class Reports:
         """
         seconds = time.monotonic() - self._began
         stem = self._folder / f"mqs-run-{_name(pid)}-{datetime.now():%Y%m%dT%H%M%S}"
-        kept = _keep(job, Path(f"{stem}.json.gz"))
+        kept = job.exists() and _keep(job, Path(f"{stem}.json.gz"))
         self._saved[pid] = _Saved(job, stem if kept else None, seconds)
 
     def show(self, what: str, pid: int) -> None:
@@ -119,6 +119,9 @@ class Reports:
         """
         saved = self._saved[pid]
         say(f"{what}, after {saved.seconds:.0f} s:")
+        if not saved.path.exists():
+            say("what was read can't be shown: there is no room for it in the folder for temporary files (TMPDIR)")
+            return
         self._shown[pid] = saved.path
         within(PATIENCE, lambda: self._print(saved), output=2)
         if saved.stem:

@@ -53,6 +53,35 @@ class Sampled(NamedTuple):
     """Whether there are ranks on other nodes."""
 
 
+class Answer:
+    """What a process of its own leaves for us: in memory, as the folder for temporary files may be full."""
+
+    def __init__(self) -> None:
+        """Begin, before that process is started."""
+        self._file = os.memfd_create("mqs-answer")
+
+    def say(self, what: object) -> None:
+        """Leave something, in terms of JSON."""
+        with open(self._file, "w", closefd=False) as file:
+            json.dump(what, file)
+
+    def take(self) -> Any:
+        """Return what was left, once, when that process has ended.
+
+        Raises:
+            ValueError: nothing was, or not all of it.
+        """
+        with open(self._file, closefd=False) as file:
+            file.seek(0)
+            text = file.read()
+        self.close()
+        return json.loads(text)
+
+    def close(self) -> None:
+        """Have nothing to do with it any more."""
+        os.close(self._file)
+
+
 class Sampling:
     """A sample that is being taken."""
 
@@ -68,16 +97,15 @@ class Sampling:
         self.stop = stop
         self.job = folder / ("job.json.gz" if stop else "look.json.gz")
         """Where the job is saved, if anything of it was read."""
-        self._result = folder / "result.json"
-        for path in (self.job, self._result):
-            path.unlink(missing_ok=True)
+        self.job.unlink(missing_ok=True)
+        self._answer = Answer()
         self.pid = in_own_process(lambda: self._take(options, what))
 
     def result(self, status: int) -> Sampled:
         """Return what it said, once its process has ended, as waitpid's status has it."""
         try:
-            said: dict[str, Any] = json.loads(self._result.read_text())
-        except (OSError, ValueError):
+            said: dict[str, Any] = self._answer.take()
+        except ValueError:
             return Sampled(Outcome.NOT_READ, 0, (), 0.0, "", _how_it_failed(os.waitstatus_to_exitcode(status)))
         footprints = tuple(
             Footprint(pid, started, tuple(map(tuple, places))) for pid, started, places in said["footprints"]
@@ -88,6 +116,11 @@ class Sampling:
         """End it by a signal; what holds the ranks lets them go on, also after SIGKILL."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def leave(self) -> None:
+        """End it, and don't ask for its result."""
+        self.end()
+        self._answer.close()
 
     def _take(self, options: argparse.Namespace, what: int) -> int:
         from mqs_dll.job import saved
@@ -109,7 +142,7 @@ class Sampling:
             "why": why,
             "elsewhere": elsewhere,
         }
-        self._result.write_text(json.dumps(said))
+        self._answer.say(said)
         return 0
 
 

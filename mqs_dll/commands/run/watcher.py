@@ -100,7 +100,7 @@ class Watcher:
     def sample_now(self) -> None:
         """Begin a sample that stops the ranks, unless one is being taken."""
         if self._sampling is not None and not self._sampling.stop:
-            self._sampling.end()
+            self._sampling.leave()
             self._sampling = None
         if self._sampling is None:
             self._begin(stop=True)

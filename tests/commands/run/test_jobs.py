@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -87,11 +86,17 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> jobs.Jobs:
     return jobs.Jobs(options, os.getpid(), tmp_path, Reports(tmp_path))
 
 
-def search(watched: jobs.Jobs, found: list[Process], path: Path) -> None:
+def say(watched: jobs.Jobs, found: list[Process]) -> None:
+    """Say what whoever searches for jobs has found."""
+    assert watched._answer is not None
+    watched._answer.say([found, "" if found else "there is none"])
+
+
+def search(watched: jobs.Jobs, found: list[Process]) -> None:
     """Have it find jobs."""
     time.sleep(0.05)
     watched.act()
-    (path / "jobs.json").write_text(json.dumps([found, "" if found else "there is none"]))
+    say(watched, found)
     assert watched.ended(SEARCH, 0) is None
 
 
@@ -106,10 +111,10 @@ def read(watched: jobs.Jobs) -> int:
     return pid
 
 
-def test_one_job_is_read_at_a_time_and_each_in_its_turn(watched: jobs.Jobs, tmp_path: Path) -> None:
+def test_one_job_is_read_at_a_time_and_each_in_its_turn(watched: jobs.Jobs) -> None:
     """However often another one is due; a job that is over is not read any more."""
     with launchers(3) as found:
-        search(watched, found, tmp_path)
+        search(watched, found)
         pids = [pid for pid, _ in found]
         assert [read(watched) for _ in range(6)] == 2 * pids
         next(each for each in watched if each.pid == pids[1]).is_over = True
@@ -119,9 +124,9 @@ def test_one_job_is_read_at_a_time_and_each_in_its_turn(watched: jobs.Jobs, tmp_
 def test_a_job_that_has_ended_goes(watched: jobs.Jobs, tmp_path: Path) -> None:
     """One that is found twice is watched once; nobody searches again before a process has been started."""
     with launchers(1) as first:
-        search(watched, first, tmp_path)
+        search(watched, first)
         with launchers(1) as second:
-            search(watched, [*first, *second], tmp_path)
+            search(watched, [*first, *second])
             assert [each.process for each in watched] == [*first, *second]
             assert not watched.were_read
             assert read(watched) == first[0][0]
@@ -132,32 +137,30 @@ def test_a_job_that_has_ended_goes(watched: jobs.Jobs, tmp_path: Path) -> None:
     assert not [each for each in tmp_path.iterdir() if each.is_dir()]
 
 
-def test_jobs_are_searched_for_because_of_a_signal(watched: jobs.Jobs, tmp_path: Path) -> None:
+def test_jobs_are_searched_for_because_of_a_signal(watched: jobs.Jobs) -> None:
     """Where none is known, and nobody has said yet that there is none: all that are found are sampled."""
     assert not watched.ask("SIGTERM", search=False)
     assert watched.ask("SIGTERM", search=True)
     with launchers(1) as found:
-        (tmp_path / "jobs.json").write_text(json.dumps([found, ""]))
+        say(watched, found)
         assert watched.ended(SEARCH, 0) is None
         assert [each.asked for each in watched] == [["SIGTERM"]]
         assert Watcher.begun == [found[0][0]]
 
 
-def test_nobody_is_kept_waiting_where_no_job_is_found(watched: jobs.Jobs, tmp_path: Path) -> None:
+def test_nobody_is_kept_waiting_where_no_job_is_found(watched: jobs.Jobs) -> None:
     """Once the search has ended."""
     assert watched.ask("SIGTERM", search=True)
-    (tmp_path / "jobs.json").write_text(json.dumps([[], "there is none"]))
+    say(watched, [])
     assert watched.ended(SEARCH, 0) is None
     assert not watched.are_asked
 
 
-def test_jobs_are_asked_for_a_signal_a_few_at_once(
-    watched: jobs.Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_are_asked_for_a_signal_a_few_at_once(watched: jobs.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until all have been sampled, or until those that haven't begun are given up."""
     monkeypatch.setattr(jobs, "_AT_ONCE", 2)
     with launchers(4) as found:
-        search(watched, found, tmp_path)
+        search(watched, found)
         assert watched.ask("SIGTERM", search=True)
         reading: Any = [each for each in watched if each.watcher.is_reading]
         assert len(reading) == 2
