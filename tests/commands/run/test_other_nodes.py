@@ -7,7 +7,6 @@ import math
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -22,7 +21,7 @@ from mqs_dll.debugger.job.nodes import agent, wire
 from mqs_dll.debugger.job.nodes.agents import Agents
 from mqs_dll.debugger.job.nodes.wire import Compared, Looked
 from mqs_dll.debugger.proc import start_time
-from tests.support.targets import wait_until
+from tests.support.targets import python_code, wait_until
 
 AFTER = 60.0
 OPTIONS = argparse.Namespace(interval=10.0, after=AFTER)
@@ -193,7 +192,7 @@ def test_a_process_that_has_agents_ends_with_the_supervisor() -> None:
         "print(others._pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as supervisor:
+    with subprocess.Popen(python_code(code), stdout=subprocess.PIPE, text=True) as supervisor:
         assert supervisor.stdout is not None
         pid = int(supervisor.stdout.readline())
         process = pid, start_time(pid)
