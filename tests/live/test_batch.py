@@ -138,7 +138,7 @@ def test_a_hang_below_a_batch_script_is_ended(title: str, nodes: Nodes, slurm: S
         folder(nodes, compiler, SOON, {INPUT: HANGING}) as job,
         submitted(slurm, job, SCRIPTS[title]) as number,
     ):
-        until(lambda: slurm.state(number)[0] not in ("PENDING", "RUNNING", "COMPLETING"))
+        until(lambda: slurm.has_ended(number))
         printed = job.printed(number)
         assert slurm.state(number) == ("FAILED", f"{EXIT_STUCK}:0"), printed
         assert "STUCK FOR GOOD" in printed
@@ -170,7 +170,7 @@ def test_the_warning_signal_has_a_job_sampled(title: str, nodes: Nodes, slurm: S
         assert len([*job.left()]) == RANKS
         if title == SLURM:
             slurm.run(f"scancel --batch --signal=TERM {number}")
-            until(lambda: slurm.state(number)[0] not in ("RUNNING", "COMPLETING"))
+            until(lambda: slurm.has_ended(number))
             assert "mqs: SIGTERM came" in job.printed(number)
             assert len(job.saved(f"{number}-*")) == 2
             assert [*job.left()] == []
@@ -184,7 +184,7 @@ def test_slurm_sends_the_warning_before_the_limit(nodes: Nodes, slurm: Slurm, co
     assert "00:01:00" in script
     assert "@30" in script
     with folder(nodes, compiler, LATE, {INPUT: HEALTHY}) as job, submitted(slurm, job, script) as number:
-        until(lambda: slurm.state(number)[0] not in ("PENDING", "RUNNING", "COMPLETING"), 2 * LONG)
+        until(lambda: slurm.has_ended(number), 2 * LONG)
         printed = job.printed(number)
         assert slurm.state(number)[0] == "TIMEOUT", printed
         assert "mqs: SIGURG came" in printed
@@ -197,7 +197,7 @@ def test_each_task_of_an_array_is_judged_alone(nodes: Nodes, slurm: Slurm, compi
     """One is ended, and the other goes on; each file has the numbers of its task, as squeue shows them."""
     programs = {"case-0.nml": HANGING, "case-1.nml": HEALTHY}
     with folder(nodes, compiler, SOON, programs) as job, submitted(slurm, job, SCRIPTS[ARRAY]) as number:
-        until(lambda: slurm.state(f"{number}_0")[0] not in ("PENDING", "RUNNING", "COMPLETING"))
+        until(lambda: slurm.has_ended(f"{number}_0"))
         assert slurm.state(f"{number}_0") == ("FAILED", f"{EXIT_STUCK}:0"), job.printed(f"{number}_0")
         assert slurm.state(f"{number}_1") == ("RUNNING", "0:0"), job.printed(f"{number}_1")
         slurm.run(f"scancel --batch --signal=URG {number}_1")
@@ -245,6 +245,7 @@ def started(job: Folder, title: str, minutes: str = MINUTES, sends: str = SENDS)
     hydra = "HYDRA_LAUNCHER=ssh HYDRA_RMK=user HYDRA_HOST_FILE=$PWD/hosts HYDRA_IFACE=eth0"
     path = f'PATH="{job.directory}/bin:$PATH"'
     output = job.directory / "output"
+    output.touch()
     shell = f"{VARIABLES[title]} {hydra} {path} bash ./script; echo exit code $?"
     job.nodes.run(f"cd {job.directory}; setsid bash -c {shlex.quote(shell)} >{output} 2>&1 &")
     yield output

@@ -94,6 +94,10 @@ class Slurm:
         assert found, said
         return found[1], found[2]
 
+    def has_ended(self, number: str) -> bool:
+        """Return whether a job is in a state that it stays in."""
+        return self.state(number)[0] not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
+
     @contextmanager
     def running(
         self,
