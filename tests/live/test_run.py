@@ -229,14 +229,21 @@ def test_a_job_that_hangs_is_ended_and_reported(mpi: Mpi, scene: Scene, compiler
         assert document.with_name(document.name.replace(".json.gz", ".html")).exists()
 
 
-@of_places(lambda outcomes: outcomes == FINE)
-def test_a_job_that_is_fine_is_left_alone(mpi: Mpi, scene: Scene, compiler: Compiler) -> None:
-    """However often it is looked at: it goes on, and nothing is printed."""
+@contextmanager
+def looked_at(compiler: Compiler, mpi: Mpi, scene: Scene, seconds: float) -> Iterator[Run]:
+    """Start a scene that is fine, and have it looked at again and again for a time; it goes on."""
     with run(compiler, mpi, scene, "--after", "500ms", "--interval", "200ms", "--suspect-after", "1s") as job:
         job.wait_until_ready()
         wait_until(lambda: job.read())
-        time.sleep(3.0)
+        time.sleep(seconds)
         assert job.process.poll() is None
+        yield job
+
+
+@of_places(lambda outcomes: outcomes == FINE)
+def test_a_job_that_is_fine_is_left_alone(mpi: Mpi, scene: Scene, compiler: Compiler) -> None:
+    """However often it is looked at: it goes on, and nothing is printed."""
+    with looked_at(compiler, mpi, scene, 3.0) as job:
         # A launcher may need longer than these 500 ms until there are ranks.
         assert re.sub(r"^mqs: sees no rank of an MPI job.*\n", "", job.output()) == ""
 
@@ -253,11 +260,7 @@ def test_a_call_that_polls_is_no_progress(mpi: Mpi, compiler: Compiler) -> None:
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
 def test_a_job_that_is_fine_goes_on(mpi: Mpi, scene: Scene, compiler: Compiler) -> None:
     """However often it is looked at; its output is its own, and so is how it ends."""
-    with run(compiler, mpi, scene, "--after", "500ms", "--interval", "200ms", "--suspect-after", "1s") as job:
-        job.wait_until_ready()
-        wait_until(lambda: job.read())
-        time.sleep(5.0)
-        assert job.process.poll() is None
+    with looked_at(compiler, mpi, scene, 5.0) as job:
         assert "mqs:" not in job.output()
         job.process.send_signal(signal.SIGXCPU)
         code, printed = job.ended()

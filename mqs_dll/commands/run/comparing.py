@@ -6,10 +6,8 @@ It ends with the supervisor, and the agents end with it: their standard input do
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import select
-import signal
 import socket
 import time
 from collections.abc import Iterable
@@ -19,6 +17,7 @@ from typing import Any
 from mqs_dll.commands import nodes
 from mqs_dll.commands.run.other_nodes import END, LEFT, MARK, NOTHING, PROGRESS
 from mqs_dll.commands.run.pace import LOOKS, Doubt
+from mqs_dll.commands.run.sampling import end_with_parent
 from mqs_dll.contract.errors import MqsError, NodesError
 from mqs_dll.debugger.job.ending import GRACE
 from mqs_dll.debugger.job.nodes import wire
@@ -26,7 +25,6 @@ from mqs_dll.debugger.job.nodes.agents import Agents
 from mqs_dll.debugger.job.nodes.wire import Compared, Looked
 from mqs_dll.debugger.job.ranks import ReadingOptions
 
-_PR_SET_PDEATHSIG = 1
 _COMPARE, _LOOK, _MARK, _END = 10.0, 60.0, 10.0, 2 * GRACE + 5.0
 """Seconds that an agent has; a node that needs longer is lost until the next try."""
 _SOON = 1.0
@@ -46,7 +44,7 @@ def run(options: argparse.Namespace, what: int, channel: socket.socket) -> int:
     Raises:
         MqsError: no other node can be reached.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     parent = os.getppid()
     kept = _found(options, what)
     comparing = Comparing(kept, options.interval, options.after)

@@ -7,14 +7,14 @@ force. A process that does nothing else is in our group, and says which signals 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
 import time
 from contextlib import suppress
 
-_PR_SET_PDEATHSIG = 1
+from mqs_dll.commands.run.sampling import end_with_parent
+
 SHORTLY = 0.1
 """Seconds within which a signal has reached all that it was sent to."""
 
@@ -58,7 +58,7 @@ class Everybody:
 def _repeat(say: int) -> None:
     """Say which signals come, until our parent ends; never returns."""
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         everything = signal.valid_signals()
         while True:
             with suppress(BlockingIOError):

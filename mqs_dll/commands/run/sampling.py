@@ -18,19 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqs_dll.contract.errors import MqsError
-from mqs_dll.debugger.job.footprint import Footprint, digest_of
+from mqs_dll.debugger.job.footprint import BETWEEN_LIVE, LIVE_SAMPLES, Footprint, digest_of
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT, Limit
 from mqs_dll.verdict.results import Outcome
 
 if TYPE_CHECKING:
     from mqs_dll.job.records import Job
 
-SAMPLES = 2
-_BETWEEN = 0.5
-"""Seconds between two samples that stop the ranks."""
-_BETWEEN_LIVE = 0.1
-"""Seconds between two that don't: the first one reads what doesn't move, too."""
+SAMPLES, _BETWEEN = 2, 0.5
+"""At least, and seconds between two, where they stop the ranks."""
 
+_PR_SET_PDEATHSIG = 1
 _FAILED = 70
 _STEP = 0.01
 """Seconds."""
@@ -166,8 +164,8 @@ def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, l
     asked = argparse.Namespace(**{**vars(options), "what": what, "here": options.here or not stop})
     found, ranks = nodes.find_ranks(asked, how)
     with JobReader(found, ranks) as reader:
-        between, doubtful = (_BETWEEN, is_suspected) if stop else (_BETWEEN_LIVE, None)
-        job = sample_on(reader, [reader.sample()], SAMPLES, between, doubtful)
+        how_often = (SAMPLES, _BETWEEN, is_suspected) if stop else (LIVE_SAMPLES, BETWEEN_LIVE, None)
+        job = sample_on(reader, [reader.sample()], *how_often)
         footprints = ranks.footprints()
     elsewhere = nodes.are_elsewhere(options, found)
     return job, footprints, conclude(job).outcome if stop else Outcome.NOTHING_STUCK, elsewhere
@@ -198,6 +196,13 @@ def in_own_process(act: Callable[[], int], output: int | None = None) -> int:
         traceback.print_exception(error)
     finally:
         os._exit(code)
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when the one ends that has started it (prctl(2), PR_SET_PDEATHSIG)."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def within(patience: float, act: Callable[[], int], output: int | None = None) -> int | None:

@@ -44,7 +44,7 @@ class Watcher:
         self._options, self._what, self._folder, self._keep = options, what, folder, keep
         every = options.after if keep else math.inf
         self._pace = Pace(time.monotonic() - age, options.interval, options.after, options.suspect_after, every)
-        self._watched = Watched(())
+        self._watched = Watched()
         self.others = OtherNodes(options, what)
         self._sampling: Sampling | None = None
         self._until = 0.0
@@ -61,8 +61,6 @@ class Watcher:
         """Seconds for which the ranks stood in one of these at most, added up."""
         self.changes = 0
         """How many looks have shown progress."""
-        self._queues = ""
-        """What stands for the queues of all ranks as they were read last."""
 
     @property
     def job(self) -> Path:
@@ -118,24 +116,20 @@ class Watcher:
         self._sampling = None
         sampled, now = sampling.result(status), time.monotonic()
         self.others.have_ranks |= sampled.elsewhere
-        same = sampled.ranks > 0 and sampled.queues == self._queues
-        self._queues = sampled.queues
-        if same:
-            self._watched.ignore_changes()
-        else:
-            self.footprints, self._watched = sampled.footprints, Watched(sampled.footprints)
-        if not sampling.stop:
-            if self._keep and sampled.ranks:
-                self._keep(sampling.job)
-            self.changes += bool(sampled.ranks and self.was_read and not same)
-            self._pace.looked(now, found=sampled.ranks > 0, same=same)
-        self.was_read |= sampled.ranks > 0
-        self.last = sampled
-        if not sampling.stop:
-            return None
-        self.samples += 1
-        self.stop_time += sampled.stop_time
-        return sampled
+        found, was_read = sampled.ranks > 0, self.was_read
+        same = self._watched.looked(sampled.queues, sampled.footprints, found=found)
+        if not same:
+            self.footprints = sampled.footprints
+        self.was_read, self.last = was_read or found, sampled
+        if sampling.stop:
+            self.samples += 1
+            self.stop_time += sampled.stop_time
+            return sampled
+        if self._keep and found:
+            self._keep(sampling.job)
+        self.changes += found and was_read and not same
+        self._pace.looked(now, found=found, same=same)
+        return None
 
     def note(self, sampled: Sampled) -> bool:
         """Note a sample that was due; return whether what it suspects is to be reported now."""

@@ -7,7 +7,7 @@ there, too: whoever knows that nothing else has happened can have it ignored.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ from mqs_dll.debugger.proc import read_stat
 if TYPE_CHECKING:
     from mqs_dll.job.records import JobProcess
 
+LIVE_SAMPLES, BETWEEN_LIVE = 2, 0.1
+"""Of a look that stops nobody, and seconds between them: the first sample reads what doesn't move, too."""
 MAX_BYTES = 1 << 18
 """Of one rank that are compared: where very much is pending, a part of it tells, too."""
 _NEAR = 256
@@ -68,13 +70,37 @@ def digest_of(processes: Iterable[JobProcess]) -> str:
 class Watched:
     """Ranks of this machine that are compared with what they were."""
 
-    def __init__(self, footprints: Iterable[Footprint]) -> None:
+    def __init__(self, footprints: Iterable[Footprint] = ()) -> None:
         """Read them for the first time."""
+        self._queues = ""
+        """As digest_of has them."""
+        self._begin(footprints)
+
+    def _begin(self, footprints: Iterable[Footprint]) -> None:
         self._last = {each: _read(each) for each in footprints}
         self._ignored: dict[Footprint, set[int]] = {each: set() for each in self._last}
         """Pieces of their memory, by number."""
         self._changed: dict[Footprint, set[int]] = {each: set() for each in self._last}
         """The same: what changed since what changes was last ignored."""
+
+    def looked(self, queues: str, footprints: Sequence[Footprint], *, found: bool) -> bool:
+        """Take in what a look has read; return whether the queues are as at the last one.
+
+        Then what else has changed was no progress, and is ignored from now on. Otherwise all begins again.
+
+        Args:
+            queues: what stands for them (digest_of).
+            footprints: where they were read.
+            found: whether any rank was.
+        """
+        same = found and queues == self._queues
+        self._queues = queues
+        if not same:
+            self._begin(footprints)
+        for each, pieces in self._changed.items():
+            self._ignored[each] |= pieces
+            pieces.clear()
+        return same
 
     def changed(self) -> bool:
         """Return whether any of them is otherwise than it was the last time, or has ended since."""
@@ -90,12 +116,6 @@ class Watched:
                 self._changed[each] |= pieces
                 is_otherwise = is_otherwise or bool(pieces)
         return is_otherwise
-
-    def ignore_changes(self) -> None:
-        """Ignore from now on what has changed: it was no progress."""
-        for each, pieces in self._changed.items():
-            self._ignored[each] |= pieces
-            pieces.clear()
 
     def __len__(self) -> int:
         """Return how many there still are."""

@@ -19,7 +19,7 @@ import pytest
 from mqs_dll.debugger.proc import read_stat, status_fields
 from mqs_dll.job import saved
 from tests.support import made_up_job
-from tests.support.targets import DEADLINE, ROOT, wait_until
+from tests.support.targets import DEADLINE, ROOT, python_code, wait_until
 
 MQS = (sys.executable, "-m", "mqs_dll", "run", "--")
 
@@ -157,6 +157,14 @@ def test_what_nobody_reads_keeps_nothing_from_its_end() -> None:
     with full_pipe() as pipe:
         ended = subprocess.run([*MQS, "/nowhere/x"], stderr=pipe, timeout=DEADLINE, check=False)
     assert ended.returncode == 127
+
+
+def test_a_command_runs_without_a_folder_for_temporary_files() -> None:
+    """Nothing of its jobs could be shown."""
+    nowhere = "import sys, tempfile; tempfile.tempdir = '/nowhere'; from mqs_dll.commands import cli"
+    code = f"{nowhere}; sys.exit(cli.main(['run', '--', 'sh', '-c', 'echo out; exit 7']))"
+    ended = subprocess.run(python_code(code), capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "out\n", "")
 
 
 REPORT = """

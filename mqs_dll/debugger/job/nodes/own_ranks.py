@@ -10,13 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from mqs_dll.debugger.collect import OpenQueues
 from mqs_dll.debugger.job.ending import Left
-from mqs_dll.debugger.job.footprint import Watched, digest_of
+from mqs_dll.debugger.job.footprint import BETWEEN_LIVE, LIVE_SAMPLES, Watched, digest_of
 from mqs_dll.debugger.job.nodes.wire import Compared, Looked
 from mqs_dll.debugger.job.ranks import Here, ReadingOptions
 from mqs_dll.job.found import FoundRank
-
-SAMPLES, BETWEEN = 2, 0.1
-"""Of a look, and seconds between them: the first sample reads what doesn't move, too."""
 
 
 class OwnRanks:
@@ -25,25 +22,18 @@ class OwnRanks:
     def __init__(self, open_queues: OpenQueues) -> None:
         """Initialize; nothing is read yet. The argument is serve's."""
         self._open_queues = open_queues
-        self._watched = Watched(())
-        self._queues = ""
+        self._watched = Watched()
         self._left = Left(())
 
     def look(self, ranks: Sequence[FoundRank]) -> Looked:
         """Read ranks without stopping them; where their queues are as they were, ignore what else has changed."""
         with Here(ranks, self._open_queues, None, ReadingOptions(stop=False, stacks=False)) as here:
-            for left in reversed(range(SAMPLES)):
+            for left in reversed(range(LIVE_SAMPLES)):
                 here.open()
                 here.read()
-                time.sleep(BETWEEN if left else 0.0)
+                time.sleep(BETWEEN_LIVE if left else 0.0)
             queues, footprints = digest_of(here.processes(0.0)), here.footprints()
-        same = bool(footprints) and queues == self._queues
-        self._queues = queues
-        if same:
-            self._watched.ignore_changes()
-        else:
-            self._watched = Watched(footprints)
-        return Looked(len(footprints), same)
+        return Looked(len(footprints), self._watched.looked(queues, footprints, found=bool(footprints)))
 
     def compare(self) -> Compared:
         """Compare their memory with what it was."""
