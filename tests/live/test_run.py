@@ -274,7 +274,7 @@ def test_a_job_that_ends_by_itself_does_so_as_without_mqs(mpi: Mpi, compiler: Co
     """Rank 0 reads from a pipe. Though the ranks were stopped, output and exit code are the same, byte for byte."""
     transport = mpi.transports[0]
     launcher = [str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", "3", *compiler.command(mpi, "reads")]
-    mqs = [sys.executable, "-m", "mqs_dll", "run", "--after", "500ms", "--interval", "200ms", "--"]
+    mqs = [sys.executable, "-m", "mqs_dll", "run", "--after", "3s", "--interval", "200ms", "--"]
     own = {**compiler.sleeps(mpi, transport, "reads"), TAG: str(tmp_path), "PYTHONPATH": str(ROOT)}
 
     def stand() -> bool:
