@@ -30,6 +30,7 @@ HEAD = """
 #include <alloca.h>
 volatile long truth[16];
 volatile int spin;
+static volatile int again;
 int ompi_mpi_comm_world[4];
 int PMPI_Init(int *c, char ***v) { (void)c; (void)v; return 0; }
 int MPI_Init(int *c, char ***v) { return PMPI_Init(c, v); }
@@ -120,5 +121,6 @@ def _body(random: Random, parameters: list[tuple[str, str]], call: str) -> str:
             after.append(f"spin += (int)(long){word};")
     if random.random() < 0.25:
         return f"{' '.join(before)} return {call};"
-    again = f"do {{ r += {call}; }} while (r < 0);" if random.random() < 0.3 else f"r += {call};"
+    # Not for as long as r is negative: it depends on how long a call has spun.
+    again = f"do {{ r += {call}; }} while (again);" if random.random() < 0.3 else f"r += {call};"
     return f"{' '.join(before)} int r = 0; {again} {' '.join(after)} return r + spin;"
