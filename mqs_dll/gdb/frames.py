@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePath
 
 import gdb
 
-from mqs_dll.debugger.job.function_names import MPI_FILES, Call, find_call, standard_names
-from mqs_dll.job.records import CallStack, Frame
+from mqs_dll.debugger.job.function_names import MPI_FILES, RUNTIME_FILES, Call, find_call, standard_names
+from mqs_dll.debugger.job.one_path import folded
+from mqs_dll.job.records import CallStack, CodeOwner, Frame
 from mqs_dll.job.snapshot import Hidden
 
-_MAX_FRAMES = 256
+_MAX_FRAMES = 4096
+_ENDS = (gdb.FRAME_UNWIND_NO_REASON, gdb.FRAME_UNWIND_OUTERMOST)
+"""Why gdb shows no more frames of a stack that it has followed to main, or to a thread's first function."""
+_INTERPRETERS = ("libpython3", "python3")
 
 
 def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
@@ -33,27 +38,40 @@ def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
 
 
 def _stack(thread: int, program: str) -> CallStack:
-    frames = tuple(_frames())
+    frames, complete = _frames()
     call = _call(frames)
     rest = frames if call is None else frames[call.place + 1 :]
     own = [each for each in rest if not each.module]
-    shown = tuple(Frame(each.function, each.module or program, each.file, each.line) for each in frames)
+    shown = tuple(replace(each, module=each.module or program) for each in frames)
     caller = next((shown[frames.index(each)] for each in own), None)
-    return CallStack(thread, call and call.function, caller, None, shown, "")
+    in_call = 0 if call is None else call.place + 1
+    return folded(
+        CallStack(thread, call and call.function, caller, None, shown, "", in_call=in_call, complete=complete)
+    )
 
 
-def _frames() -> Iterator[Frame]:
-    """Yield the frames of the selected thread; those in the program's own file have no module."""
+def _frames() -> tuple[tuple[Frame, ...], bool]:
+    """Return the selected thread's frames, the program's own without a module, and whether these are all."""
     frame: gdb.Frame | None = gdb.newest_frame()
-    for _ in range(_MAX_FRAMES):
-        if frame is None:
-            return
+    found: list[Frame] = []
+    reason = gdb.FRAME_UNWIND_NO_REASON
+    while frame is not None and len(found) < _MAX_FRAMES:
         line = frame.find_sal()
         file = line.symtab.filename if line.symtab else None
         library = gdb.solib_name(frame.pc())
         name = PurePath(library).name if library else ""
-        yield Frame(frame.name() or "", name, file, line.line if file else None)
+        found.append(Frame(frame.name() or "", name, file, line.line if file else None, owner=_owner(name)))
+        reason = frame.unwind_stop_reason()
         frame = frame.older()
+    return tuple(found), frame is None and reason in _ENDS
+
+
+def _owner(module: str) -> CodeOwner:
+    if module.startswith(MPI_FILES):
+        return CodeOwner.MPI
+    if module.startswith(RUNTIME_FILES):
+        return CodeOwner.RUNTIME
+    return CodeOwner.PYTHON if module.startswith(_INTERPRETERS) else CodeOwner.PROGRAM
 
 
 def _call(frames: Iterable[Frame]) -> Call | None:

@@ -33,6 +33,18 @@ class Language(Enum):
     PYTHON = "python"
 
 
+class CodeOwner(Enum):
+    """Who wrote the code of a module."""
+
+    PROGRAM = "program"
+    """The user, or the author of a library that the user chose."""
+    MPI = "MPI"
+    RUNTIME = "runtime"
+    """What every program has: the C library and its like."""
+    PYTHON = "Python"
+    """The Python interpreter and its modules, or mpi4py."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One function that a thread is in."""
@@ -45,6 +57,10 @@ class Frame:
     """The source file; None without debug information."""
     line: int | None
     language: Language = Language.NATIVE
+    owner: CodeOwner = CodeOwner.PROGRAM
+    """Whose code it is; of what was saved before that was read, the program's."""
+    address: int = 0
+    """Where its code lies in the module's file, as linked; 0 where a name is known, or no module."""
 
 
 class ArgumentEvidence(Enum):
@@ -71,6 +87,17 @@ class Argument(NamedTuple):
     elements: tuple[int, ...] = ()
     """Of an array of requests, or of counts for each process: what it holds, read again like ``reread``; empty where
     that isn't known."""
+
+
+class Repeat(NamedTuple):
+    """Frames of a recursion, which are left out but for one turn."""
+
+    start: int
+    """The place in CallStack.frames of the first of them."""
+    length: int
+    """How many frames a turn has: 1 for a function that calls itself."""
+    times: int
+    """How many turns there are in a row."""
 
 
 MUTEX, FILE_LOCK = "mutex", "file lock"
@@ -103,7 +130,8 @@ class CallStack:
     python: Frame | None
     """The innermost Python line that isn't mpi4py's; None in a program without Python, or where it isn't known."""
     frames: tuple[Frame, ...]
-    """Innermost first; as far as the stack could be followed."""
+    """Innermost first; as far as the stack could be followed. Where Python functions are known, they stand in place of
+    the interpreter's frames that run them. Of frames that repeat in a row there is one turn."""
     fingerprint: str
     """A hash of the program's own part of the stack: what it has in frames outside MPI. Where two samples differ, the
     program went on between them; empty where it could not be taken."""
@@ -117,6 +145,12 @@ class CallStack:
     calls, a signal handler. It may do anything, also call MPI. None where there is none."""
     lock: Lock | None = None
     """The lock that a thread outside MPI waits for; None where it is seen to wait for none."""
+    in_call: int = 0
+    """How many of the innermost frames are of the MPI call, that of the MPI function among them."""
+    complete: bool | None = None
+    """Whether the frames reach the thread's first function; None where that isn't known."""
+    repeats: tuple[Repeat, ...] = ()
+    """Which of the frames stand for several in a row, innermost first."""
 
     @property
     def waits_in(self) -> str | None:

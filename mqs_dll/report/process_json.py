@@ -46,7 +46,9 @@ def stack_to_json(stack: CallStack) -> dict[str, Any]:
     return {
         **members(stack, "thread", "call", "caller", "callback", "python"),
         "arguments": {each.name: _argument(each, known.get(each.name)) for each in stack.arguments},
-        **members(stack, "frames", "fingerprint"),
+        **members(stack, "frames", "in_call", "complete"),
+        "repeats": [[*repeat] for repeat in stack.repeats],
+        "fingerprint": plain(stack.fingerprint),
     }
 
 

@@ -7,7 +7,8 @@
 - ``calls_only``: what stands in the place of a library that reads the MPI
 - ``locks``: who holds the lock that a thread outside MPI waits for
 - ``halt``: what else keeps a rank from running: a signal, another debugger, its cgroup
-- ``function_names``: symbols and files of MPIs
+- ``function_names``: symbols and files of MPIs; ``demangle``: names as the source has them
+- ``one_path``: machine code and Python as one path, with recursion folded
 - ``stacks``: the call stack of each thread
 - ``footprint``: where the queues of ranks lie in their memory, and whether that has changed
 - ``ending``: ends all processes of a job, with the shared memory that they leave

@@ -9,6 +9,22 @@ from typing import NamedTuple
 MPI_FILES = ("libmpi", "libpmpi", "libfmpich", "libompi", "libopen-", "libpmix", "libprrte", "mca_")
 """How the names of an MPI's files start: its C library, its bindings for other languages, and what Open MPI loads."""
 
+RUNTIME_FILES = (
+    *("ld-linux", "libc.", "libc-", "libdl.", "libm.", "libpthread", "librt.", "libutil.", "linux-vdso", "[vdso]"),
+    *(
+        "libasan.",
+        "libffi.",
+        "libgcc_s.",
+        "libgfortran.",
+        "libgomp.",
+        "libiomp5.",
+        "libomp.",
+        "libquadmath.",
+        "libstdc++.",
+    ),
+)
+"""How the names of what every program has start: the C library, and what compilers bring along."""
+
 _IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*?)(_c)?")
 """MPIX_ starts the names of what the standard lacks; MPI_Recv_c is MPI_Recv for large counts (MPI 4.0, 19.2)."""
 _IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}", re.IGNORECASE)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from mqs_dll.contract.escape import printable, visible
 from mqs_dll.job.bindings import Parameter, Role, parameters
-from mqs_dll.job.records import Argument, CallStack, Frame
+from mqs_dll.job.records import Argument, CallStack, Frame, Repeat
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.report.terminal import indented
 
@@ -35,8 +35,11 @@ def parts(
         yield Text(
             f"thread {stack.thread}, {f'in {visible(written(stack, communicators))}' if stack.call else 'outside MPI'}"
         )
-        for frame in stack.frames:
-            yield indented(Text(visible(_frame(frame))))
+        times = {repeat.start: repeat for repeat in stack.repeats}
+        for place, frame in enumerate(stack.frames):
+            yield indented(Text(f"{visible(_frame(frame))}{_times(times.get(place))}"))
+        if stack.complete is False:
+            yield indented(Text("the stack can't be followed further out", style="yellow"))
 
 
 def written(stack: CallStack, communicators: Sequence[CommunicatorSnapshot] = ()) -> str:
@@ -69,4 +72,11 @@ def _written(parameter: Parameter, argument: Argument | None, names: Mapping[int
 
 def _frame(frame: Frame) -> str:
     where = f" at {frame.file}{'' if frame.line is None else f':{frame.line}'}" if frame.file else ""
-    return f"{frame.function or 'a function without a name'} in {frame.module}{where}"
+    module = f"{frame.module}+{frame.address:#x}" if frame.address else frame.module
+    return f"{frame.function or 'a function without a name'} in {module}{where}"
+
+
+def _times(repeat: Repeat | None) -> str:
+    if repeat is None:
+        return ""
+    return f" ({repeat.times} times{f', with the {repeat.length - 1} below' if repeat.length > 1 else ''})"

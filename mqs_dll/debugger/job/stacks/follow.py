@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import drgn
@@ -36,7 +36,18 @@ _MAX_CODE = 18
 _RESULT, _PC, _SP = 10 * 8, 16 * 8, 19 * 8
 """Where rax, rip and rsp lie in struct pt_regs and struct user_regs_struct of x86_64."""
 
-_MAX_STEPS = 256
+_MAX_STEPS = 16 << 10
+_MAX_TRACE = 1024
+"""Frames of one trace of drgn's (libdrgn/stack_trace.c)."""
+_ORDER = {
+    drgn.Architecture.X86_64: (
+        *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
+        *("orig_rax", "rip", "cs", "rflags", "rsp", "ss"),
+    ),
+    drgn.Architecture.AARCH64: (*(f"x{number}" for number in range(31)), "sp", "pc", "pstate"),
+}
+"""The registers in struct pt_regs."""
+_PC_NAMES = {drgn.Architecture.X86_64: "rip", drgn.Architecture.AARCH64: "pc"}
 _WHOLE = (1 << 64) - 1
 
 
@@ -162,9 +173,7 @@ def walk(trace: drgn.StackTrace, modules: Modules) -> Walk:
     """
     steps: list[Step] = []
     kept = _CALLEE_SAVED[_architecture(trace.prog)]
-    for frame in trace:
-        if frame.is_inline:
-            continue
+    for frame in _frames(trace):
         try:
             pc = frame.pc
         except LookupError:  # the caller of a thread's first function: there is none
@@ -175,6 +184,32 @@ def walk(trace: drgn.StackTrace, modules: Modules) -> Walk:
             break
         steps.append(_step(trace.prog, frame, pc, registers, modules))
     return Walk(tuple(steps), complete=False)
+
+
+def _frames(trace: drgn.StackTrace) -> Iterator[drgn.StackFrame]:
+    """Yield the frames of a stack that aren't inlined, also where it has more than a trace of drgn's holds."""
+    yield from (frame for frame in trace if not frame.is_inline)
+    last = trace[-1] if len(trace) else None
+    while last is not None and len(trace) >= _MAX_TRACE:
+        try:
+            trace = _further(trace.prog, last)
+        except (LookupError, drgn.FaultError):
+            return
+        frames = [frame for frame in trace if not frame.is_inline][1:]  # the first of them was there
+        yield from frames
+        last = frames[-1] if frames else None
+
+
+def _further(program: drgn.Program, frame: drgn.StackFrame) -> drgn.StackTrace:
+    """Return the trace from a frame outwards.
+
+    It is one that waits for a call to return, at an address that may belong to another function: that of the call, a
+    byte before, does not.
+    """
+    architecture = _architecture(program)
+    known = frame.registers() | {_PC_NAMES[architecture]: frame.pc - 1}
+    registers = struct.pack(f"<{len(_ORDER[architecture])}Q", *(known.get(name, 0) for name in _ORDER[architecture]))
+    return program.stack_trace(drgn.Object.from_bytes_(program, _type_of_registers(program), registers))
 
 
 def _step(program: drgn.Program, frame: drgn.StackFrame, pc: int, registers: dict[str, int], modules: Modules) -> Step:

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
 from pathlib import PurePath
 from typing import Protocol
 
 import drgn
 
 from mqs_dll.debugger.inside import File
-from mqs_dll.debugger.job.function_names import MPI_FILES
+from mqs_dll.debugger.job.function_names import MPI_FILES, RUNTIME_FILES
 from mqs_dll.debugger.live import LiveImage
 from mqs_dll.debugger.proc import DELETED
+from mqs_dll.job.records import CodeOwner
 
-_RUNTIME_FILES = (
-    *("ld-linux", "libc.", "libc-", "libdl.", "libm.", "libpthread", "librt.", "libutil.", "linux-vdso", "[vdso]"),
-    *(
-        "libasan.",
-        "libffi.",
-        "libgcc_s.",
-        "libgfortran.",
-        "libgomp.",
-        "libiomp5.",
-        "libomp.",
-        "libquadmath.",
-        "libstdc++.",
-    ),
-)
 _POOL_FILES = ("libgomp.", "libiomp5.", "libomp.", "libopenblas", "libscipy_openblas", "libmkl_", "libblis.", "libtbb.")
 """Libraries whose threads run what some thread of the program's gives them, and nothing of their own."""
 _TRANSPORT_FILES = (
@@ -56,18 +42,6 @@ class MappedProcess(Protocol):
     def fetch(self, address: int, size: int) -> bytes:
         """Return its memory, or raise TargetReadError."""
         ...
-
-
-class CodeOwner(Enum):
-    """Who wrote the code of a module."""
-
-    PROGRAM = auto()
-    """The user, or the author of a library that the user chose."""
-    MPI = auto()
-    RUNTIME = auto()
-    """What every program has: the C library and its like."""
-    PYTHON = auto()
-    """The Python interpreter and its modules, or mpi4py."""
 
 
 class Modules:
@@ -101,7 +75,7 @@ class Modules:
     def owner(self, module: drgn.Module) -> CodeOwner:
         """Return whose code a module has."""
         name = base_name(module)
-        if name.startswith(_RUNTIME_FILES):
+        if name.startswith(RUNTIME_FILES):
             return CodeOwner.RUNTIME
         if self._python is not None and self._is_python(module):
             return CodeOwner.PYTHON

@@ -10,14 +10,14 @@ import hashlib
 import importlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
 from mqs_dll.debugger.inside import threads_known_to
-from mqs_dll.job.records import CallStack, Frame, Language
+from mqs_dll.job.records import CallStack, CodeOwner, Frame, Language
 
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
 
@@ -33,6 +33,8 @@ _LIBRARY = re.compile(r"lib(?:32|64)?/(?:python3(?:\.\d+t?)?|pypy3\.\d+)|[^/]*/(
 _OBJECT = re.compile(r"<([A-Za-z_][\w.]{0,99}) at 0x[0-9a-f]+>")
 
 _MAX_FRAMES = 256
+"""Innermost ones that the program's line and its state are taken from."""
+MAX_FRAMES = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class PythonStack:
     isn't mpi4py's. Where Python runs a __del__, that one: the collection of garbage starts at any line."""
     state: str
     """A hash of where each function is and of what its variables hold, as far as that is short."""
+    runs: tuple[tuple[Frame, ...], ...] = ()
+    """The functions that each call of the interpreter runs, innermost first, those of the innermost call first. Empty
+    where there are more than MAX_FRAMES."""
 
 
 def missing_for(stacks: Iterable[CallStack]) -> str:
@@ -76,7 +81,7 @@ def python_stacks_in_core(core: Path, program: str) -> Mapping[int, PythonStack]
 
 def _read_all(threads: Callable[[], Iterable[Any]]) -> Mapping[int, PythonStack]:
     try:
-        found = {thread.tid: list(thread.frames)[-_MAX_FRAMES:] for thread in threads()}
+        found = {thread.tid: list(thread.all_frames) for thread in threads()}
     except Exception:  # pystack's own: what it reads may change under it, or be cut off; missing_for says it
         return {}
     return {thread: _read(frames) for thread, frames in found.items()}
@@ -89,12 +94,12 @@ def _engine() -> Any:
         return None
 
 
-def _read(frames: Iterable[Any]) -> PythonStack:
+def _read(frames: Sequence[Any]) -> PythonStack:
     program = innermost = deleting = None
     state = hashlib.blake2b(digest_size=16)
-    for frame in frames:  # outermost first
+    for frame in [each for each in frames if not each.is_shim][-_MAX_FRAMES:]:  # outermost first
+        found = _frame(frame)
         file, line = frame.code.filename, frame.code.location.lineno
-        found = Frame(frame.code.scope, PurePath(file).name, file, line, Language.PYTHON)
         if _MPI4PY not in PurePath(file).parts:
             innermost = found
             program = program if _is_installed(file) else found
@@ -102,7 +107,26 @@ def _read(frames: Iterable[Any]) -> PythonStack:
             deleting = replace(found, function=_of_class(frame))
         held = sorted({**frame.arguments, **frame.locals}.items())
         state.update(repr((frame.code.scope, file, line, held)).encode())
-    return PythonStack(deleting or program or innermost, state.hexdigest())
+    return PythonStack(deleting or program or innermost, state.hexdigest(), _runs(frames))
+
+
+def _frame(frame: Any) -> Frame:
+    file = frame.code.filename
+    owner = CodeOwner.PYTHON if _MPI4PY in PurePath(file).parts else CodeOwner.PROGRAM
+    return Frame(frame.code.scope, PurePath(file).name, file, frame.code.location.lineno, Language.PYTHON, owner)
+
+
+def _runs(frames: Sequence[Any]) -> tuple[tuple[Frame, ...], ...]:
+    """Return the functions of each call of the interpreter (CPython 3.11 and later run many in one)."""
+    if len(frames) > MAX_FRAMES:
+        return ()
+    runs: list[list[Frame]] = []
+    for frame in frames:  # outermost first
+        if frame.is_entry or not runs:
+            runs.append([])
+        if not frame.is_shim:
+            runs[-1].append(_frame(frame))
+    return tuple(tuple(run[::-1]) for run in runs[::-1])
 
 
 def _of_class(frame: Any) -> str:

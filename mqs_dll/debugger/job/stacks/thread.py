@@ -6,16 +6,17 @@ import hashlib
 import platform
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from mqs_dll.debugger.job import function_names
+from mqs_dll.debugger.job.demangle import demangled
 from mqs_dll.debugger.job.function_names import Call, standard_names
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.follow import Step, Walk
 from mqs_dll.debugger.job.stacks.lines import SourceLine, lines_at
-from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
-from mqs_dll.job.records import Argument, CallStack, Frame
+from mqs_dll.debugger.job.stacks.modules import Modules, base_name
+from mqs_dll.job.records import Argument, CallStack, CodeOwner, Frame
 
-_MAX_FRAMES = 256
 _FINGERPRINTED = 256 << 10
 """Bytes of the program's own part of a stack that its fingerprint covers at most."""
 _OF_PROGRAM = (CodeOwner.PROGRAM, CodeOwner.PYTHON)
@@ -60,16 +61,19 @@ def read_thread(
     caller = find_caller(outer, modules)
     callback = _callback(steps[: call.place], modules) if call else None
     own = outer[0 if call else caller or 0 :]
+    frames = _frames(steps, modules)
     return CallStack(
         thread=stack.thread,
         call=call.function if call else None,
         caller=next(frames_of(outer[caller], modules)) if caller is not None else None,
         python=None,
-        frames=tuple(frame for step in steps for frame in frames_of(step, modules))[:_MAX_FRAMES],
+        frames=tuple(chain.from_iterable(frames)),
         fingerprint=_fingerprint(stack, walked, own if callback is None else steps[callback:], is_main=is_main),
         call_frame=_frame_of(steps, call.place) if call else None,
         arguments=arguments_of(stack, steps, call) if arguments_of and call else (),
         callback=None if callback is None else next(frames_of(steps[callback], modules)),
+        in_call=sum(map(len, frames[: call.place + 1])) if call else 0,
+        complete=walked.complete,
     )
 
 
@@ -107,12 +111,31 @@ def find_caller(steps: Sequence[Step], modules: Modules) -> int | None:
 def frames_of(step: Step, modules: Modules) -> Iterator[Frame]:
     """Yield the functions of a step, those that were put into it first."""
     name = base_name(step.module) if step.module else ""
-    function = step.symbol.partition(".")[0] or step.symbol  # compilers append what they made of it: ".part.0"
-    lines = _lines(step, modules) if step.module and modules.owner(step.module) is CodeOwner.PROGRAM else ()
-    for line in lines:
-        yield Frame(line.function or function, name, line.file, line.line)
+    owner = modules.owner(step.module) if step.module else CodeOwner.PROGRAM
+    lines = _lines(step, modules) if owner is CodeOwner.PROGRAM else ()
+    for line in lines[:-1]:
+        yield Frame(line.function, name, line.file, line.line, owner=owner)
+    symbol = step.symbol.partition(".")[0] or step.symbol  # compilers append what they made of it: ".part.0"
+    function = demangled(symbol)  # unlike the name in debug information it has namespace, class and module
     if not lines:
-        yield Frame(function, name, None, None)
+        bias = step.module.loaded_file_bias if step.module and not function else None
+        yield Frame(function, name, None, None, owner=owner, address=0 if bias is None else step.pc - bias)
+        return
+    if function == symbol:
+        function = lines[-1].function or symbol
+    yield Frame(function, name, lines[-1].file, lines[-1].line, owner=owner)
+
+
+def _frames(steps: Sequence[Step], modules: Modules) -> list[tuple[Frame, ...]]:
+    """Return the functions of each step; where a function calls itself, steps have them in common."""
+    made: dict[tuple[int, str], tuple[Frame, ...]] = {}
+    found = []
+    for step in steps:
+        place = step.pc, step.symbol
+        if place not in made:
+            made[place] = tuple(frames_of(step, modules))
+        found.append(made[place])
+    return found
 
 
 def _lines(step: Step, modules: Modules) -> tuple[SourceLine, ...]:

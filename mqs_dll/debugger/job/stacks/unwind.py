@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import drgn
 
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.core.process import CoreProcess
+from mqs_dll.debugger.job.one_path import folded, with_python
 from mqs_dll.debugger.job.stacks.arguments import CallArguments
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
@@ -60,11 +62,11 @@ def unwind(
     tracer = tracer or StackTracer(process.program, process.fetch)
     stacks = _unwind(captured.threads, captured.pid, modules, tracer.trace, sizes)
     if not modules.has_python:
-        return stacks
+        return _whole(stacks)
     found = python_stacks(captured.pid)
     stat = read_stat(captured.pid)
     is_same = stat is not None and stat.started == process.started  # else they may be another's, that has its number
-    return _with_python(stacks, found if is_same else {})
+    return _whole(stacks, found if is_same else {})
 
 
 def unwind_core(core: CoreProcess, sizes: Mapping[int, int] = _NO_SIZES) -> tuple[CallStack, ...] | Hidden:
@@ -76,8 +78,8 @@ def unwind_core(core: CoreProcess, sizes: Mapping[int, int] = _NO_SIZES) -> tupl
     modules = Modules(core)
     found = _unwind(stacks, main, modules, lambda stack: traces[stack.thread], sizes)
     if not modules.has_python or modules.program_file is None:
-        return found
-    return _with_python(found, python_stacks_in_core(core.file.path, modules.program_file))
+        return _whole(found)
+    return _whole(found, python_stacks_in_core(core.file.path, modules.program_file))
 
 
 def _unwind(
@@ -132,20 +134,20 @@ def _only_one_calls(modules: Modules) -> bool:
     return level in (_SINGLE, _FUNNELED)
 
 
-def _with_python(
-    stacks: tuple[CallStack, ...] | Hidden, threads: Mapping[int, PythonStack]
+def _whole(
+    stacks: tuple[CallStack, ...] | Hidden, threads: Mapping[int, PythonStack] = MappingProxyType({})
 ) -> tuple[CallStack, ...] | Hidden:
-    """Add what threads do in Python, whose frames and counters lie in no stack of the machine's."""
+    """Add what threads do in Python, whose frames and counters lie in no stack of the machine's; fold what repeats."""
     if isinstance(stacks, Hidden):
         return stacks
-    return tuple(_add_python(stack, threads.get(stack.thread)) for stack in stacks)
+    return tuple(folded(_add_python(stack, threads.get(stack.thread))) for stack in stacks)
 
 
 def _add_python(stack: CallStack, found: PythonStack | None) -> CallStack:
     if found is None:
         return stack
     fingerprint = f"{stack.fingerprint}-{found.state}" if stack.fingerprint else ""
-    return replace(stack, python=found.innermost, fingerprint=fingerprint)
+    return with_python(replace(stack, python=found.innermost, fingerprint=fingerprint), found.runs)
 
 
 def _trace_in_core(thread: drgn.Thread) -> drgn.StackTrace | None:

@@ -292,6 +292,8 @@ def test_the_python_frame_is_the_programs_own(frames: list[tuple[str, str]], fun
             code=SimpleNamespace(scope=scope, filename=name, location=SimpleNamespace(lineno=7)),
             arguments={"self": "<Field at 0x7f03>"},
             locals={},
+            is_entry=True,
+            is_shim=False,
         )
         for scope, name in frames
     ]
@@ -308,10 +310,12 @@ def test_of_a_deep_python_stack_the_innermost_frames_are_read() -> None:
             code=SimpleNamespace(scope="call", filename=file, location=SimpleNamespace(lineno=7)),
             arguments={},
             locals={},
+            is_entry=True,
+            is_shim=False,
         )
         for file in files
     ]
-    found = python._read_all(lambda: [SimpleNamespace(tid=1, frames=frames)])[1].innermost
+    found = python._read_all(lambda: [SimpleNamespace(tid=1, all_frames=frames)])[1].innermost
     assert found is not None
     assert found.module == "encoder.py"
 
@@ -381,7 +385,7 @@ def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
 
 
 def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
-    """Beside the MPI call; its caller in C is mpi4py, which nobody needs to know."""
+    """Beside the MPI call, and on one path with it; its caller in C is mpi4py, which nobody needs to know."""
     need_pystack()
     mpi = MPIS["mpich-4.3.2-pypi"]
     if mpi.missing or mpi.python is None:
@@ -396,3 +400,8 @@ def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:
     assert stack.python is not None
     assert stack.python.file == str(program)
     assert "solver.Allreduce(" in program.read_text().splitlines()[(stack.python.line or 0) - 1]
+    python = [place for place, frame in enumerate(stack.frames) if frame.language is Language.PYTHON]
+    assert [stack.frames[place] for place in python] == [stack.python]
+    assert "MPI_Allreduce" in stack.frames[stack.in_call - 1].function
+    assert stack.in_call <= python[0]
+    assert stack.complete

@@ -14,10 +14,10 @@ from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
-from mqs_dll.debugger.job.stacks.modules import CodeOwner, Modules, base_name
+from mqs_dll.debugger.job.stacks.modules import Modules, base_name
 from mqs_dll.debugger.job.stacks.thread import UnknownCallError, find_call, find_caller, mpi_function, read_thread
 from mqs_dll.debugger.live import LiveImage
-from mqs_dll.job.records import Frame
+from mqs_dll.job.records import CodeOwner, Frame
 from tests.support.made_up_job import stack
 from tests.support.memory_image import MemoryImage
 

@@ -1,0 +1,82 @@
+"""One path of a stack: Python functions in place of the frames that run them, one turn of what repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mqs_dll.job.records import CallStack, CodeOwner, Frame, Repeat
+
+_EVALUATES = "_PyEval_EvalFrameDefault"
+"""The function of CPython that runs Python functions (3.6 and later: Python/ceval.c)."""
+
+_MAX_TURN = 4
+"""Functions that call one another in a circle."""
+_MIN_TIMES = 3
+
+
+def with_python(stack: CallStack, runs: Sequence[Sequence[Frame]]) -> CallStack:
+    """Return a stack whose interpreter's frames are the Python functions that they run.
+
+    Where there are not as many calls of the interpreter as ``runs``, it can't be determined which runs what, and the
+    stack stays as it is.
+    """
+    if sum(map(_evaluates, stack.frames)) != len(runs):
+        return stack
+    left = iter(runs)
+    frames: list[Frame] = []
+    in_call = 0
+    for place, frame in enumerate(stack.frames):
+        frames += next(left) if _evaluates(frame) else [frame]
+        if place + 1 == stack.in_call:
+            in_call = len(frames)
+    return replace(stack, frames=tuple(frames), in_call=in_call)
+
+
+def _evaluates(frame: Frame) -> bool:
+    return frame.function == _EVALUATES and frame.owner is CodeOwner.PYTHON
+
+
+def folded(stack: CallStack) -> CallStack:
+    """Return a stack with one turn of the frames that repeat, its innermost, and with how often they do.
+
+    Functions count, not their lines: a recursion goes on from any of them.
+    """
+    frames, repeats = _fold(stack.frames[: stack.in_call], 0)
+    outer, more = _fold(stack.frames[stack.in_call :], len(frames))
+    if not repeats and not more:
+        return stack
+    return replace(stack, frames=(*frames, *outer), in_call=len(frames), repeats=(*repeats, *more))
+
+
+def _fold(frames: Sequence[Frame], base: int) -> tuple[list[Frame], list[Repeat]]:
+    names = [(frame.function, frame.module, frame.language) for frame in frames]
+    found: list[Frame] = []
+    repeats = []
+    place = 0
+    while place < len(names):
+        length, times = max(((length, _turns(names, place, length)) for length in range(1, _MAX_TURN + 1)), key=_gain)
+        if times < _MIN_TIMES or not names[place][0]:  # functions without a name may be different ones
+            length, times = 1, 1
+        else:
+            repeats.append(Repeat(base + len(found), length, times))
+        found += frames[place : place + length]
+        place += length * times
+    return found, repeats
+
+
+def _gain(turn: tuple[int, int]) -> tuple[int, int]:
+    """Return how many frames a turn saves; of two that save as many, the shorter turn is the larger."""
+    length, times = turn
+    return length * (times - 1), -length
+
+
+def _turns(names: Sequence[tuple[object, ...]], place: int, length: int) -> int:
+    """Return how often a turn of some functions stands in a row."""
+    times = 1
+    while (
+        place + (times + 1) * length <= len(names)
+        and names[place + times * length : place + (times + 1) * length] == names[place : place + length]
+    ):
+        times += 1
+    return times
