@@ -85,7 +85,14 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--csv", action="store_true", help="print a row for each wait and each message, for a spreadsheet"
     )
+    form.add_argument("--tree", action="store_true", help="print where all ranks are, as one tree of calls")
     form.add_argument("--dot", action="store_true", help="print the wait-for graph in Graphviz's language")
+    out.add_argument(
+        "--all-frames",
+        action="store_true",
+        help="with --tree: also functions inside of MPI calls and of the interpreter",
+    )
+    out.add_argument("--folded", metavar="FILE", help="write the call tree for flame graphs, a line for each path")
     out.add_argument("--svg", metavar="FILE", help="draw the wait-for graph")
     out.add_argument("--html", metavar="FILE", help="write a page with verdict, graph and tables")
     out.add_argument("--junit", metavar="FILE", help="write the verdict as a test of JUnit's")
@@ -233,6 +240,10 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
         from mqs_dll.report import ci
 
         _write(options.junit, ci.junit((job, verdict)).decode())
+    if options.folded:
+        from mqs_dll.report import folded
+
+        _write(options.folded, folded.render(job, all_frames=options.all_frames))
 
 
 def _write(path: str, text: str) -> None:
@@ -259,10 +270,15 @@ def _print(options: argparse.Namespace, job: Job, verdict: Verdict) -> None:
         from mqs_dll.report import dot
 
         sys.stdout.write(dot.render(job, verdict))
-    elif "-" not in (options.svg, options.html, options.junit, options.save):
+    elif "-" not in (options.svg, options.html, options.junit, options.folded, options.save):
         from mqs_dll.report import terminal, text
 
-        terminal.console().print(text.render(job, verdict, everything=options.all_ranks))
+        shown = (
+            text.render_tree(job, verdict, all_frames=options.all_frames)
+            if options.tree
+            else text.render(job, verdict, everything=options.all_ranks)
+        )
+        terminal.console().print(shown)
 
 
 def _hint(job: Job) -> None:

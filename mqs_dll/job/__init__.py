@@ -7,5 +7,6 @@
 - ``found``: the jobs that were found, and their ranks, before anything is read
 - ``saved``: a job in a file; ``codec``: its records in terms of JSON; ``json_memory``: how much memory those take;
   ``files``: files that a user asks for
+- ``call_tree``: where all ranks are, as one tree
 - ``compare``: what differs between two jobs; ``changes``: the records of that
 """

@@ -4,6 +4,7 @@
 - ``cases``: what each process does; ``rows``: these, merged where they are equal until they fit a screen;
   ``table``: rows in columns
 - ``unread``: what could not be read; ``facts``: what was read, and when
+- ``tree``: where all ranks are, as one tree of calls
 - ``stacks``: where the threads of one process are, and their MPI calls with arguments
 """
 
@@ -19,7 +20,7 @@ from mqs_dll.job.records import CallStack, Job
 from mqs_dll.job.snapshot import Hidden, Snapshot
 from mqs_dll.report import process_text as process_report
 from mqs_dll.report.names import name_one
-from mqs_dll.report.text import explained, facts, stacks, table, unread
+from mqs_dll.report.text import explained, facts, stacks, table, tree, unread
 from mqs_dll.verdict.results import Outcome, Verdict
 
 _STYLES = {
@@ -41,6 +42,17 @@ def render(job: Job, verdict: Verdict, *, everything: bool = False) -> Renderabl
     return Group(*_parts(job, verdict, everything))
 
 
+def render_tree(job: Job, verdict: Verdict, *, all_frames: bool = False) -> RenderableType:
+    """Return the headline of a verdict and where all ranks are, as one tree of calls.
+
+    Args:
+        job: what was read.
+        verdict: what it means.
+        all_frames: whether functions inside of MPI calls and of the interpreter stand in it, too.
+    """
+    return Group(outcome_line(verdict), *tree.parts(job, all_frames=all_frames), *facts.parts(job))
+
+
 def outcome_line(verdict: Verdict) -> Text:
     """Return the headline, which starts with the outcome in a few words: these in capitals."""
     outcome, colon, what = visible(verdict.headline).partition(": ")
@@ -56,6 +68,8 @@ def _parts(job: Job, verdict: Verdict, everything: bool) -> Iterator[RenderableT
     yield outcome_line(verdict)
     yield from explained.parts(job, verdict)
     yield from table.parts(job, verdict, everything=everything)
+    if verdict.outcome is not Outcome.PROVED:
+        yield from tree.short_parts(job)
     yield from unread.parts(job)
     yield from facts.parts(job)
     if everything:

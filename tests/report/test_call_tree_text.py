@@ -1,0 +1,96 @@
+"""The call tree as lines for people and for flame graphs."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from mqs_dll.job.records import CallStack, Frame, Job, Repeat
+from mqs_dll.report import folded, terminal
+from mqs_dll.report.text import tree
+from mqs_dll.verdict.conclude import conclude
+from tests.support.made_up_job import job, rank
+
+
+def at(*functions: str, line: int = 7) -> CallStack:
+    """Return the stack of a thread in functions from main inwards, the last of which is an MPI function."""
+    frames = [Frame(each, "solver", "/src/halo.c", line) for each in reversed(functions)]
+    return CallStack(1, functions[-1], frames[-1], None, tuple(frames), "", in_call=1, complete=True)
+
+
+def printed(found: Job, width: int = 100, *, short: bool = False) -> list[str]:
+    """Return the lines of a tree."""
+    file = io.StringIO()
+    console = terminal.console(width, file)
+    for part in tree.short_parts(found) if short else tree.parts(found):
+        console.print(part)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def of(*stacks: CallStack) -> Job:
+    """Return a job with a thread in each rank."""
+    return job(*(rank(number, stacks=(each,)) for number, each in enumerate(stacks)))
+
+
+def test_lines_are_indented_only_where_paths_part() -> None:
+    """With who is there where that changes, and the line of each call."""
+    found = of(*[at("main", "solve", "exchange", "MPI_Recv")] * 3, at("main", "solve", "write", "MPI_Barrier"))
+    assert printed(found) == [
+        *("", "Call tree"),
+        "  main                      4: [0-3]",
+        "  solve           halo.c:7",
+        "  ├─ exchange     halo.c:7  3: [0-2]",
+        "  │  MPI_Recv     halo.c:7",
+        "  └─ write        halo.c:7  3",
+        "     MPI_Barrier  halo.c:7",
+    ]
+
+
+def test_a_hundred_paths_fit_into_a_hundred_columns() -> None:
+    """All of them, deep ones too; the short form has few of them, and says how many more there are."""
+    deep = [f"level_{number}" for number in range(60)]
+    stacks = [at("main", *deep[: number % 60], f"part_{number}", "MPI_Recv") for number in range(100)]
+    whole, short = printed(of(*stacks)), printed(of(*stacks), short=True)
+    assert max(map(len, whole)) <= 100
+    assert {f"part_{number}" for number in range(100)} <= set(" ".join(whole).split())
+    assert len(short) < 60
+    assert any("more paths (--tree shows all)" in line for line in short)
+
+
+def test_the_short_form_has_the_few_and_the_many() -> None:
+    """One rank in a thousand is what one looks for."""
+    stacks = [at("main", f"part_{number % 12}", "MPI_Recv") for number in range(960)]
+    text = " ".join(printed(of(*stacks, at("main", "lost", "MPI_Send")), short=True))
+    assert "lost" in text
+    assert "part_0" in text
+
+
+def test_names_from_a_stack_are_data() -> None:
+    """Nothing of them reaches the terminal but what can be seen, and a semicolon doesn't part a path."""
+    found = of(at("main", "\x1b[2Jevil;[red]\n", "MPI_Recv"))
+    assert "\x1b" not in "".join(printed(found))
+    assert "[red]" in "".join(printed(found))
+    assert folded.render(found) == "main;\\x1b[2Jevil:[red]\\x0a;MPI_Recv 1\n"
+
+
+def test_folded_lines_count_ranks_and_samples() -> None:
+    """Where ranks were in some samples and went on in others, each counts where it ended."""
+    one = of(at("main", "MPI_Recv"), at("main", "MPI_Recv"))
+    both = replace(one, processes=tuple(replace(each, samples=each.samples * 2) for each in one.processes))
+    assert folded.render(both) == "main;MPI_Recv 4\n"
+
+
+def test_recursion_has_a_count() -> None:
+    """The least and the most of all ranks."""
+    stacks = [replace(at("main", "f", "MPI_Recv"), repeats=(Repeat(1, 1, times),)) for times in (5, 512)]
+    assert "f x 5-512" in " ".join(printed(of(*stacks)))
+
+
+def test_a_report_has_the_tree_where_nothing_is_proved() -> None:
+    """It is what to read then; a proof needs no tree."""
+    from mqs_dll.report import text
+
+    found = of(at("main", "solve", "MPI_Recv"))
+    file = io.StringIO()
+    terminal.console(100, file).print(text.render(found, conclude(found)))
+    assert ("Call tree" in file.getvalue()) is (conclude(found).outcome != 1)
