@@ -93,6 +93,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         help="with --tree: also functions inside of MPI calls and of the interpreter",
     )
     out.add_argument("--folded", metavar="FILE", help="write the call tree for flame graphs, a line for each path")
+    out.add_argument("--speedscope", metavar="FILE", help="write the call tree as JSON for speedscope.app")
     out.add_argument("--svg", metavar="FILE", help="draw the wait-for graph")
     out.add_argument("--html", metavar="FILE", help="write a page with verdict, graph and tables")
     out.add_argument("--junit", metavar="FILE", help="write the verdict as a test of JUnit's")
@@ -240,10 +241,13 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
         from mqs_dll.report import ci
 
         _write(options.junit, ci.junit((job, verdict)).decode())
-    if options.folded:
-        from mqs_dll.report import folded
+    if options.folded or options.speedscope:
+        from mqs_dll.report import flame
 
-        _write(options.folded, folded.render(job, all_frames=options.all_frames))
+        if options.folded:
+            _write(options.folded, flame.folded(job, all_frames=options.all_frames))
+        if options.speedscope:
+            _write(options.speedscope, flame.speedscope(job, all_frames=options.all_frames))
 
 
 def _write(path: str, text: str) -> None:
@@ -270,7 +274,7 @@ def _print(options: argparse.Namespace, job: Job, verdict: Verdict) -> None:
         from mqs_dll.report import dot
 
         sys.stdout.write(dot.render(job, verdict))
-    elif "-" not in (options.svg, options.html, options.junit, options.folded, options.save):
+    elif "-" not in (options.svg, options.html, options.junit, options.folded, options.speedscope, options.save):
         from mqs_dll.report import terminal, text
 
         shown = (

@@ -6,10 +6,11 @@
 - ``terminal``: the console, and what texts are made of; ``progress``: how far a long sample is
 - ``fields``: records in terms of JSON; ``json``: a job and its verdict; ``process_json``: one process;
   ``diff_json``: what differs between two jobs; a module for each schema, and the last two need no verdict
-- ``folded``: its call tree for flame graphs
+- ``flame``: its call tree for flame graphs
 - ``csv``: a job for spreadsheets; ``ci``: its verdict for what runs tests
 - ``picture``: what to draw of a job; ``groups``: which ranks share a node of it
 - ``dot``: the picture in Graphviz's language
 - ``layout``: where its boxes and arrows go; ``drawing``: it in SVG; ``svg``: that as a document
-- ``html``: the page for browsers; ``tables``: its tables; ``page_data``: what its script filters by
+- ``html``: the page for browsers; ``tables``: its tables; ``page_tree``: its call tree; ``page_data``: what its script
+  filters by
 """

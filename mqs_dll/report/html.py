@@ -13,9 +13,11 @@ from string import Template
 
 from mqs_dll import __version__
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.call_tree import call_tree
 from mqs_dll.job.node_names import nodes_of
 from mqs_dll.job.records import Job, RankState
 from mqs_dll.job.shared import grouped
+from mqs_dll.report import page_tree
 from mqs_dll.report.drawing import asset, draw, legend
 from mqs_dll.report.names import titled
 from mqs_dll.report.page_data import ROWS_SHOWN, embedded
@@ -43,6 +45,7 @@ def render(job: Job, verdict: Verdict) -> str:
     drawn = picture(job, verdict)
     sets = ProcessSets()
     tables = [make(job, verdict, sets) for make in (waits, activities, communicators)]
+    tree = page_tree.render(job, call_tree(job), sets)
     style, script = asset("page.css") + asset("graph.css"), asset("page.js")
     return Template(asset("page.html")).substitute(
         style=style,
@@ -59,6 +62,7 @@ def render(job: Job, verdict: Verdict) -> str:
         graph=draw(drawn),
         legend="".join(f"<li>{sample}{words}</li>" for sample, words in legend(drawn)),
         remarks="".join(f'<p class="hint">{_text(remark)}</p>' for remark in drawn.remarks),
+        tree=_tree(tree),
         tables="\n".join(map(_table, tables)),
         job=_job(job),
         data=embedded(job, verdict, drawn, tables, sets),
@@ -117,7 +121,21 @@ def _warnings(job: Job) -> str:
     )
 
 
-# ---------------------------------------------------------------- the graph's tables, the job
+# ---------------------------------------------------------------- the call tree, the graph's tables, the job
+
+
+def _tree(tree: str) -> str:
+    if not tree:
+        return ""
+    return (
+        '<section aria-labelledby="tree-title"><h2 id="tree-title">The call tree</h2>'
+        '<div id="tree-tools" hidden><label>Search <input id="search" type="search" size="20" '
+        'placeholder="solve, halo.c" autocomplete="off"></label>'
+        '<button type="button" id="open">Open all</button><button type="button" id="close">Close all</button>'
+        '<p id="found" role="status" aria-live="polite"></p>'
+        '<p class="hint">A click on ranks filters by them.</p></div>'
+        f"{tree}</section>"
+    )
 
 
 def _table(table: PageTable) -> str:

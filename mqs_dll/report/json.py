@@ -7,10 +7,11 @@ job has processes, they stand in runs: [[0, 3], [7, 7]].
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from mqs_dll.job.call_tree import CallNode, CallTree, call_tree
 from mqs_dll.job.ranges import intervals
 from mqs_dll.job.records import Job, JobProcess, Sample
 from mqs_dll.report.fields import listing, members, number_to_json, plain
@@ -73,6 +74,7 @@ def to_json(job: Job, verdict: Verdict, *, snapshots: bool | None = None) -> dic
         ],
         "waits": [_wait(wait, runs(wait.peers)) for wait in verdict.waits],
         "communicators": [_communicator(communicator) for communicator in verdict.communicators],
+        "call_tree": _tree(call_tree(job), runs),
     }
 
 
@@ -93,6 +95,22 @@ def _sample(sample: Sample) -> dict[str, Any]:
         "stacks": listing(sample.stacks, stack_to_json),
         "snapshot": snapshot_to_json(sample.snapshot),
     }
+
+
+def _tree(tree: CallTree, runs: Callable[[tuple[int, ...]], list[list[int]]]) -> dict[str, Any]:
+    """Return the nodes in a row, each with the place in it of its parent: a tree may be deeper than readers nest."""
+    nodes: list[dict[str, Any]] = []
+    left: list[tuple[CallNode, int | None]] = [(node, None) for node in reversed(tree.roots)]
+    while left:
+        node, parent = left.pop()
+        left += [(child, len(nodes)) for child in reversed(node.children)]
+        members = [
+            {"seen": each.seen, "samples": each.samples, "processes": runs(each.processes)} for each in node.members
+        ]
+        place = {name: plain(value) for name, value in node.place._asdict().items()}
+        nodes.append({"parent": parent, **place, "times": [*node.times], "members": members})
+    unseen = [{"reason": plain(each.reason), "processes": runs(each.processes)} for each in tree.unseen]
+    return {"samples": tree.samples, "nodes": nodes, "unseen": unseen}
 
 
 # ---------------------------------------------------------------- the verdict

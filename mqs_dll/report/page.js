@@ -95,8 +95,58 @@
     const asked = filter();
     asked.waiting = (asked.communicator !== null || asked.tag) && waiting(asked);
     showGraph(asked);
+    showTree(asked);
     const counts = Object.values(tables).map((table) => table.apply(asked));
     byId("shown").textContent = `${counts[0].shown} of ${counts[0].all} rows of waits`;
+  }
+
+  // ---------------------------------------------------------------- the call tree
+
+  const branches = [...document.querySelectorAll("#tree li[data-set]")];
+  const search = byId("search");
+
+  /** Show the branches that have one of the ranks and what is searched for: in themselves, further out or further in. */
+  function showTree(asked) {
+    if (!branches.length) return;
+    const words = search.value.trim().toLowerCase();
+    const kept = new Set();
+    let hits = 0;
+    for (const branch of branches) {
+      let hit = false;
+      for (const place of branch.querySelectorAll(":scope > .place, :scope > details > .place")) {
+        const shown = [...place.querySelectorAll(".function, .site")].map((part) => part.textContent).join(" ");
+        const here = words !== "" && shown.toLowerCase().includes(words);
+        place.classList.toggle("hit", here);
+        hit ||= here;
+      }
+      hits += hit;
+      const outer = branch.parentElement.closest("li[data-set]");
+      branch.below = hit || Boolean(outer && outer.below);
+      if (!ofPlaces(branch.dataset.set, asked) || (words && !branch.below)) continue;
+      for (let each = branch; each && !kept.has(each); each = each.parentElement.closest("li[data-set]")) kept.add(each);
+    }
+    for (const branch of branches) {
+      branch.classList.toggle("away", !kept.has(branch));
+      const details = branch.querySelector(":scope > details");
+      if (details && words && kept.has(branch)) details.open = true;
+    }
+    byId("found").textContent = words ? `found in ${hits} of ${branches.length} branches` : "";
+  }
+
+  function makeTreeLive() {
+    if (!branches.length) return;
+    byId("tree-tools").hidden = false;
+    search.addEventListener("input", apply);
+    const all = (open) => () => document.querySelectorAll("#tree details").forEach((each) => { each.open = open; });
+    byId("open").addEventListener("click", all(true));
+    byId("close").addEventListener("click", all(false));
+    byId("tree").addEventListener("click", (event) => {
+      const who = event.target.closest("button.who");
+      if (!who) return;
+      event.preventDefault();
+      fields.rank.value = who.dataset.ranks;
+      apply();
+    });
   }
 
   // ---------------------------------------------------------------- tables
@@ -242,11 +292,12 @@
   const tables = Object.fromEntries(Object.keys(data.tables).map((name) => [name, new Table(name)]));
   for (const field of Object.values(fields)) for (const event of ["input", "change"]) field.addEventListener(event, apply);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  byId("filters").addEventListener("reset", () => setTimeout(apply));
+  byId("filters").addEventListener("reset", () => setTimeout(() => { if (search) search.value = ""; apply(); }));
   byId("filters").hidden = byId("tools").hidden = false;
   graph.classList.add("live");
   makeMovable();
   makeNodesButtons();
+  makeTreeLive();
   fit();
   apply();
 })();

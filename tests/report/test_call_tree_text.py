@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 from mqs_dll.job.records import CallStack, Frame, Job, Repeat
-from mqs_dll.report import folded, terminal
+from mqs_dll.report import flame, terminal
 from mqs_dll.report.text import tree
 from mqs_dll.verdict.conclude import conclude
 from tests.support.made_up_job import job, rank
@@ -70,14 +71,26 @@ def test_names_from_a_stack_are_data() -> None:
     found = of(at("main", "\x1b[2Jevil;[red]\n", "MPI_Recv"))
     assert "\x1b" not in "".join(printed(found))
     assert "[red]" in "".join(printed(found))
-    assert folded.render(found) == "main;\\x1b[2Jevil:[red]\\x0a;MPI_Recv 1\n"
+    assert flame.folded(found) == "main;\\x1b[2Jevil:[red]\\x0a;MPI_Recv 1\n"
 
 
 def test_folded_lines_count_ranks_and_samples() -> None:
     """Where ranks were in some samples and went on in others, each counts where it ended."""
     one = of(at("main", "MPI_Recv"), at("main", "MPI_Recv"))
     both = replace(one, processes=tuple(replace(each, samples=each.samples * 2) for each in one.processes))
-    assert folded.render(both) == "main;MPI_Recv 4\n"
+    assert flame.folded(both) == "main;MPI_Recv 4\n"
+
+
+def test_speedscope_gets_the_same_paths_and_counts() -> None:
+    """Frames once, with the line of the call; each path as numbers of frames, outermost first, with a weight."""
+    found = of(at("main", "MPI_Recv"), at("main", "MPI_Recv"), at("main", "write", "MPI_Send"))
+    document = json.loads(flame.speedscope(found))
+    names = [frame["name"] for frame in document["shared"]["frames"]]
+    (profile,) = document["profiles"]
+    paths = {";".join(names[number] for number in each) for each in profile["samples"]}
+    assert paths == {line.rpartition(" ")[0] for line in flame.folded(found).splitlines()}
+    assert (sorted(profile["weights"]), profile["endValue"]) == ([1, 2], 3)
+    assert document["shared"]["frames"][1] == {"name": "MPI_Recv", "file": "/src/halo.c", "line": 7}
 
 
 def test_recursion_has_a_count() -> None:

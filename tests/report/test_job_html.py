@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from mqs_dll.contract.escape import visible
-from mqs_dll.job.records import Job, RankState
-from mqs_dll.report import html, tables
+from mqs_dll.job.records import CallStack, Frame, Job, RankState
+from mqs_dll.report import html, page_tree, tables
 from mqs_dll.report.picture import picture
 from mqs_dll.verdict.results import Cause, Outcome, Verdict
 from tests.support.made_up_job import gone, job, rank
@@ -520,6 +520,91 @@ def test_a_job_without_a_single_process_has_a_page(browser: Browser) -> None:
     browser.show(job(), verdict([], outcome=Outcome.NOT_READ, headline="Nothing can be said: there is no rank."))
     assert browser.find("header").get_attribute("class") == "verdict unread"
     assert browser.shown("node") == []
+
+
+# ---------------------------------------------------------------- the call tree
+
+
+def called(*functions: str) -> list[CallStack]:
+    """Return the stack of a thread in functions from main inwards, the last of which is an MPI function."""
+    frames = [Frame(each, "solver", "/src/halo.c", 7) for each in reversed(functions)]
+    return [CallStack(1, functions[-1], frames[-1], None, tuple(frames), "", in_call=1, complete=True)]
+
+
+def parted_job() -> tuple[Job, Verdict]:
+    """Return three ranks that exchange and one that writes."""
+    ranks = [rank(number, stacks=called("main", "exchange", "MPI_Recv")) for number in range(3)]
+    other = rank(3, stacks=called("main", "write", "MPI_Barrier"))
+    return job(*ranks, other), verdict([does()] * 4, wait(0, 1), wait(3, 0))
+
+
+def places(browser: Browser) -> list[str]:
+    """Return the functions of the tree that are to be seen."""
+    found = browser.driver.find_elements("css selector", "#tree .function")
+    return [each.text for each in found if each.is_displayed()]
+
+
+def test_the_call_tree_opens_and_closes(browser: Browser) -> None:
+    """A branch by a click, all of them by buttons; it needs no script to open one."""
+    whole = ["main", "exchange", "MPI_Recv", "write", "MPI_Barrier"]
+    browser.show(*parted_job())
+    assert places(browser) == whole
+    browser.find("#close").click()
+    assert places(browser) == ["main"]
+    browser.find("#tree summary .function").click()
+    assert places(browser) == ["main", "exchange", "write"]
+    browser.find("#open").click()
+    assert places(browser) == whole
+    browser.emulate("setScriptExecutionDisabled", value=True)
+    browser.show(*parted_job())
+    shown, tools = places(browser), browser.find("#tree-tools").is_displayed()
+    browser.emulate("setScriptExecutionDisabled", value=False)
+    assert (shown, tools) == (whole, False)
+
+
+def test_a_search_leaves_the_branches_that_have_it(browser: Browser) -> None:
+    """With what leads to them, marked, also where they were closed; a line is found as well as a function."""
+    browser.show(*parted_job())
+    browser.find("#close").click()
+    browser.fill("search", "barr")
+    assert places(browser) == ["main", "write", "MPI_Barrier"]
+    assert [each.text for each in browser.driver.find_elements("css selector", "#tree .hit")] == [
+        "MPI_Barrier halo.c:7"
+    ]
+    assert browser.find("#found").text == "found in 1 of 3 branches"
+    browser.fill("search", "no such")
+    assert places(browser) == []
+    browser.fill("search", "")
+    browser.fill("search", "HALO.C:7")
+    assert browser.find("#found").text == "found in 2 of 3 branches"
+
+
+def test_the_filter_by_rank_acts_on_the_call_tree_and_is_set_by_it(browser: Browser) -> None:
+    """A click on ranks filters graph and tables by them."""
+    browser.show(*parted_job())
+    browser.fill("rank", "3")
+    assert places(browser) == ["main", "write", "MPI_Barrier"]
+    browser.fill("rank", "1")
+    assert places(browser) == ["main", "exchange", "MPI_Recv"]
+    browser.find("button[type=reset]").click()
+    (button,) = (each for each in browser.driver.find_elements("css selector", ".who") if each.text == "ranks [0-2]")
+    button.click()
+    assert browser.find("#rank").get_property("value") == "0-2"
+    assert places(browser) == ["main", "exchange", "MPI_Recv"]
+    assert [title.partition(",")[0] for title in browser.shown("node")] == ["rank 0", "ranks [1-2]", "rank 3"]
+
+
+def test_hostile_functions_are_text_in_the_call_tree(browser: Browser) -> None:
+    """Whatever a symbol is called, it makes no element."""
+    browser.show(job(rank(0, stacks=called("main", HOSTILE, TRICKY))), verdict([does()]))
+    assert places(browser) == ["main", HOSTILE, visible(TRICKY)]
+    assert browser.driver.find_elements("css selector", "#tree img") == []
+
+
+def test_branches_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that no browser can show helps nobody."""
+    monkeypatch.setattr(page_tree, "MAX_BRANCHES", 2)
+    assert "1 more branches are left out; --tree prints them." in html.render(*parted_job())
 
 
 # ---------------------------------------------------------------- large jobs

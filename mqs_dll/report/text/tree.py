@@ -137,13 +137,17 @@ def _line(job: Job, node: CallNode, lead: str, above: tuple[Members, ...]) -> _L
 
 
 def _who(job: Job, group: Members) -> str:
-    often = "" if group.samples == 1 else ", always" if group.always else f", in {group.seen} of {group.samples}"
-    return _counted(job, group.processes) + often
+    return _counted(job, group.processes) + often(group)
 
 
 def _counted(job: Job, processes: Sequence[int]) -> str:
     named = name_many(job, processes)
     return named if len(processes) == 1 else f"{len(processes)}: {named}"
+
+
+def often(group: Members) -> str:
+    """Return ", always" or ", in 2 of 5" samples; empty where there is one."""
+    return "" if group.samples == 1 else ", always" if group.always else f", in {group.seen} of {group.samples}"
 
 
 def words(place: Place) -> str:
