@@ -146,7 +146,7 @@ class QueuesCommand(_Subcommand):
 class JobCommand(_Subcommand):
     """Say what is wrong with the job whose ranks are gdb's inferiors: who waits for whom, and why: mqs job [OPTION]...
 
-    --json, --csv, --dot          print it so
+    --json, --csv, --dot, --tree  print it so
     --all-ranks                   print every rank with all of its queues too
     --svg, --html, --save FILE    write the picture, a page, or all that was read (`mqs job --load FILE` in a shell)
     """

@@ -80,6 +80,7 @@ def test_a_job_is_its_inferiors(
     assert "SEEMS STUCK: rank 1 " in printed
     assert "tag 7776" in printed
     assert re.search(r"0 +seems stuck in MPI_Barrier +\[1-2\] to enter +MPI_COMM_WORLD +tag_mismatch.c:20", printed)
+    assert re.search(r"^  main +3: \[0-2\]\n  ├─ MPI_Barrier +tag_mismatch.c:20 +0$", printed, re.MULTILINE)
     assert re.search(r"^\* 2 ", printed, re.MULTILINE)  # the inferior that was selected still is
     assert main(["job", "--load", str(file)]) == Outcome.SUSPECTED
     assert "gdb holds the ranks" in capsys.readouterr().out
