@@ -350,7 +350,7 @@ def test_python_threads_have_our_numbers_also_in_a_container() -> None:
     if sys.version_info < (3, 11):
         pytest.skip("pystack looks for threads of Python 3.10 by numbers of our PID namespace, and finds none")
     skip_without_containers(None)
-    contained = command('echo ready; exec "$1" -c "$2"', sys.executable, IDLE, pids=True)
+    contained = command('exec "$1" -c "$2"', sys.executable, IDLE, pids=True)
     with container(contained, user=None) as outer:
         pid = child_of(outer.pid)
         assert list(poll_until(lambda: python_stacks(pid), bool)) == [pid]
