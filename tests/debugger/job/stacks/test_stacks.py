@@ -179,7 +179,7 @@ def test_another_thread_in_mpi_is_listed_behind_the_main_thread(name: str, tmp_p
     with job_of(name, tmp_path, 1, "threads") as job:
         pid = job.wait_until_ready()[0]["pid"]
         with LiveProcess(pid) as process:
-            main, other = poll_until(lambda: read_stacks(process), lambda stacks: len(stacks) > 1)
+            main, other = poll_until(lambda: read_stacks(process), lambda stacks: len(stacks) == 2)
             again = read_stacks(process)
             wait_until(lambda: read_stacks(process)[0].fingerprint != main.fingerprint)
     assert (main.thread, main.call, main.caller and main.caller.function) == (pid, None, "compute")
