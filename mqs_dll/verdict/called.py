@@ -20,6 +20,7 @@ from mqs_dll.job.records import Argument, CallStack, JobProcess, in_mpi
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
 from mqs_dll.verdict.communicators import JobCommunicators
 from mqs_dll.verdict.pending import Origin, Pending
+from mqs_dll.verdict.progress import polling
 
 ANY_SOURCE, ANY_TAG = "MPI_ANY_SOURCE", "MPI_ANY_TAG"
 
@@ -99,7 +100,9 @@ class Called:
 
     def add(self, index: int, process: JobProcess, operations: list[Pending]) -> None:
         """Mark those operations of a process that its calls wait for; add those that its queues don't have."""
-        for stack in stacks_of(process):
+        stacks = stacks_of(process)
+        asking = polling(process)  # the last sample may find it between two calls
+        for stack in stacks if asking is None or asking in stacks else (*stacks, asking):
             for called in self._of_call(index, process, stack):
                 self._add(stack, called, operations)
 

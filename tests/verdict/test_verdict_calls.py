@@ -85,6 +85,19 @@ def test_a_probe_for_another_tag_is_a_near_miss() -> None:
     assert the(verdict, Cause.TAG).processes == (0, 1)
 
 
+def test_a_call_that_asks_again_and_again_waits_for_its_source_between_two_calls_too() -> None:
+    """An earlier sample has what the call was given, where the last one finds the rank outside MPI."""
+    asks = stack("MPI_Iprobe", arguments=given(source=1, tag=10, comm=None))
+    for seen in ((asks, asks, stack(None)), (asks, stack(None), asks)):
+        found = None
+        for each in seen:
+            found = rank(0, unexpected(1, tag=11), stacks=[each], earlier=found)
+        assert found is not None
+        verdict = conclude(job(found, still(1, receive(0, tag=12), call="MPI_Recv")))
+        assert the(verdict, Cause.TAG).processes == (0, 1)
+        assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
+
+
 def test_queue_and_call_that_agree_are_one_wait() -> None:
     """What the call names is what it waits for, whatever else was posted before and after it."""
     operations = (receive(1, tag=3, on=HALO), receive(1, tag=10, on=HALO), receive(ANY, tag=4, on=HALO))
