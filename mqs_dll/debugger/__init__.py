@@ -6,6 +6,7 @@
 - ``inside``: the files that a process has mapped, in its container too
 - ``proc``: what /proc shows of processes and their threads
 - ``stopping``: stopping processes for a sample, and noticing what they do while they run
+- ``own_python``: a Python of our own for what may not disturb this one
 - ``rights``: giving up root for what is another user's
 - ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms, for both;
   ``_declared``: what cffi made of the header for that

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import gdb
 
-from mqs_dll.debugger.job.function_names import MPI_FILES, RUNTIME_FILES, Call, find_call, standard_names
+from mqs_dll.debugger.job.function_names import INTERPRETERS, MPI_FILES, RUNTIME_FILES, Call, find_call, standard_names
 from mqs_dll.debugger.job.one_path import folded
 from mqs_dll.job.records import CallStack, CodeOwner, Frame
 from mqs_dll.job.snapshot import Hidden
@@ -16,7 +16,6 @@ from mqs_dll.job.snapshot import Hidden
 _MAX_FRAMES = 4096
 _ENDS = (gdb.FRAME_UNWIND_NO_REASON, gdb.FRAME_UNWIND_OUTERMOST)
 """Why gdb shows no more frames of a stack that it has followed to main, or to a thread's first function."""
-_INTERPRETERS = ("libpython3", "python3")
 
 
 def stacks(inferior: gdb.Inferior) -> tuple[CallStack, ...] | Hidden:
@@ -71,7 +70,7 @@ def _owner(module: str) -> CodeOwner:
         return CodeOwner.MPI
     if module.startswith(RUNTIME_FILES):
         return CodeOwner.RUNTIME
-    return CodeOwner.PYTHON if module.startswith(_INTERPRETERS) else CodeOwner.PROGRAM
+    return CodeOwner.PYTHON if module.startswith(INTERPRETERS) else CodeOwner.PROGRAM
 
 
 def _call(frames: Iterable[Frame]) -> Call | None:

@@ -10,6 +10,8 @@ import sys
 from functools import lru_cache
 from select import select
 
+from mqs_dll.debugger import own_python
+
 _FORTRAN = re.compile(r"__(\w+?)_MOD_(\w+)")
 """What gfortran makes of a module's procedure (GNU Fortran manual, "Naming conventions")."""
 _MAX_NAME = 4096
@@ -97,11 +99,7 @@ class _Demangler:
 
 def _start() -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-Ic",
-            f"import sys; sys.path[:] = {[*filter(None, sys.path)]!r}; from {__name__} import serve; serve()",
-        ],
+        own_python.command(f"{own_python.BEGIN}; from {__name__} import serve; serve()"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -25,6 +25,9 @@ RUNTIME_FILES = (
 )
 """How the names of what every program has start: the C library, and what compilers bring along."""
 
+INTERPRETERS = ("libpython3", "python3")
+"""How the names of modules start that hold Python's interpreter: a library, or the program itself."""
+
 _IN_C = re.compile(r"P?(MPIX?_[A-Z]\w*?)(_c)?")
 """MPIX_ starts the names of what the standard lacks; MPI_Recv_c is MPI_Recv for large counts (MPI 4.0, 19.2)."""
 _IN_FORTRAN = re.compile(r"p?mpi_([a-z]\w*?)(_f08(ts)?)?_{0,2}", re.IGNORECASE)

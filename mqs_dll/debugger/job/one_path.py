@@ -55,10 +55,10 @@ def _fold(frames: Sequence[Frame], base: int) -> tuple[list[Frame], list[Repeat]
     repeats = []
     place = 0
     while place < len(names):
-        length, times = max(((length, _turns(names, place, length)) for length in range(1, _MAX_TURN + 1)), key=_gain)
-        if times < _MIN_TIMES or not names[place][0]:  # functions without a name may be different ones
-            length, times = 1, 1
-        else:
+        lengths = range(1, _MAX_TURN + 1) if names[place][0] else ()  # those without a name may be different ones
+        turns = [(length, _turns(names, place, length)) for length in lengths]
+        length, times = max((each for each in turns if each[1] >= _MIN_TIMES), key=_gain, default=(1, 1))
+        if times > 1:
             repeats.append(Repeat(base + len(found), length, times))
         found += frames[place : place + length]
         place += length * times

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from mqs_dll.contract.errors import StopError
+from mqs_dll.debugger import own_python
 from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.proc import Owner
 from mqs_dll.debugger.stopping.messages import Watch, WatchedReturn, order_of, receive, send
@@ -21,8 +22,7 @@ from mqs_dll.debugger.stopping.messages import Watch, WatchedReturn, order_of, r
 _LETTING_GO = 5.0
 """Seconds that the holder has to let go."""
 
-_ROOT = __file__.rsplit("/", 4)[0]
-_BEGIN = f"import sys; sys.path.insert(0, {_ROOT!r})"
+_BEGIN = own_python.BEGIN
 _RUN = "from mqs_dll.debugger.stopping.holder_process import main; main({})"
 
 
@@ -39,7 +39,7 @@ class Holder:
         Raises:
             StopError: it can't be started.
         """
-        command = [sys.executable, "-I", "-S", "-c", f"{_BEGIN}\n{_RUN.format(owner and tuple(owner))}"]
+        command = own_python.command(f"{_BEGIN}\n{_RUN.format(owner and tuple(owner))}")
         try:
             self._process = subprocess.Popen(
                 command,

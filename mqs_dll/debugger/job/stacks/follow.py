@@ -14,8 +14,14 @@ from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack, without_signature
 from mqs_dll.debugger.job.stacks.modules import Modules
 
-_SIZES_OF_REGISTERS = {drgn.Architecture.X86_64: 8 * 21, drgn.Architecture.AARCH64: 8 * 34}
-"""Of the kernel's struct pt_regs, in bytes, which starts like the registers that ptrace gives."""
+_REGISTERS = {
+    drgn.Architecture.X86_64: (
+        *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
+        *("orig_rax", "rip", "cs", "rflags", "rsp", "ss"),
+    ),
+    drgn.Architecture.AARCH64: (*(f"x{number}" for number in range(31)), "sp", "pc", "pstate"),
+}
+"""Those of the kernel's struct pt_regs, of 8 bytes each, which starts like the registers that ptrace gives."""
 
 _CALLEE_SAVED = {drgn.Architecture.X86_64: "rbx", drgn.Architecture.AARCH64: "x19"}
 """A register that call frame information always leads to, and a chain of frame pointers never."""
@@ -33,20 +39,12 @@ _SYSCALL = 2
 """Bytes of a syscall instruction."""
 _MAX_CODE = 18
 """Bytes of what _CLONED matches, where its jumps are long ones."""
-_RESULT, _PC, _SP = 10 * 8, 16 * 8, 19 * 8
+_RESULT, _PC, _SP = (8 * _REGISTERS[drgn.Architecture.X86_64].index(name) for name in ("rax", "rip", "rsp"))
 """Where rax, rip and rsp lie in struct pt_regs and struct user_regs_struct of x86_64."""
 
 _MAX_STEPS = 16 << 10
 _MAX_TRACE = 1024
 """Frames of one trace of drgn's (libdrgn/stack_trace.c)."""
-_ORDER = {
-    drgn.Architecture.X86_64: (
-        *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
-        *("orig_rax", "rip", "cs", "rflags", "rsp", "ss"),
-    ),
-    drgn.Architecture.AARCH64: (*(f"x{number}" for number in range(31)), "sp", "pc", "pstate"),
-}
-"""The registers in struct pt_regs."""
 _PC_NAMES = {drgn.Architecture.X86_64: "rip", drgn.Architecture.AARCH64: "pc"}
 _WHOLE = (1 << 64) - 1
 
@@ -157,7 +155,7 @@ class _Memory:
 
 def _type_of_registers(program: drgn.Program) -> drgn.Type:
     """Return the kernel's struct pt_regs without its members, which drgn doesn't ask for."""
-    return program.struct_type("pt_regs", _SIZES_OF_REGISTERS[_architecture(program)], ())
+    return program.struct_type("pt_regs", 8 * len(_REGISTERS[_architecture(program)]), ())
 
 
 def _architecture(program: drgn.Program) -> drgn.Architecture:
@@ -208,7 +206,8 @@ def _further(program: drgn.Program, frame: drgn.StackFrame) -> drgn.StackTrace:
     """
     architecture = _architecture(program)
     known = frame.registers() | {_PC_NAMES[architecture]: frame.pc - 1}
-    registers = struct.pack(f"<{len(_ORDER[architecture])}Q", *(known.get(name, 0) for name in _ORDER[architecture]))
+    names = _REGISTERS[architecture]
+    registers = struct.pack(f"<{len(names)}Q", *(known.get(name, 0) for name in names))
     return program.stack_trace(drgn.Object.from_bytes_(program, _type_of_registers(program), registers))
 
 

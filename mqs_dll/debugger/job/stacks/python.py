@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from mqs_dll.debugger.inside import threads_known_to
+from mqs_dll.debugger.job.function_names import INTERPRETERS
 from mqs_dll.job.records import CallStack, CodeOwner, Frame, Language
 
 logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python prints its warnings on stderr
@@ -24,8 +25,6 @@ logging.getLogger("pystack").addHandler(logging.NullHandler())  # else Python pr
 MISSING = "pystack is not installed, which shows the line of a Python program: pip install 'libmqs[python]'"
 NOT_FOUND = "pystack did not find the Python line of a rank that is in the interpreter (`pystack remote PID` says why)"
 _MPI4PY = "mpi4py"
-_INTERPRETERS = ("libpython3", "python3")
-"""How the names of modules start that hold the interpreter: a library, or the program itself."""
 
 _LIBRARY = re.compile(r"lib(?:32|64)?/(?:python3(?:\.\d+t?)?|pypy3\.\d+)|[^/]*/(?:site|dist)-packages")
 """Two folders of a path that only the standard library and installed packages have."""
@@ -34,7 +33,8 @@ _OBJECT = re.compile(r"<([A-Za-z_][\w.]{0,99}) at 0x[0-9a-f]+>")
 
 _MAX_FRAMES = 256
 """Innermost ones that the program's line and its state are taken from."""
-MAX_FRAMES = 16 << 10
+_MAX_IN_PATH = 16 << 10
+"""Frames of a stack that stands in one path with that of the machine."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class PythonStack:
     """A hash of where each function is and of what its variables hold, as far as that is short."""
     runs: tuple[tuple[Frame, ...], ...] = ()
     """The functions that each call of the interpreter runs, innermost first, those of the innermost call first. Empty
-    where there are more than MAX_FRAMES."""
+    where there are too many."""
 
 
 def missing_for(stacks: Iterable[CallStack]) -> str:
     """Return why stacks that go through an interpreter have no Python line, and the remedy; empty where all have."""
     in_python = any(
-        stack.python is None and any(frame.module.startswith(_INTERPRETERS) for frame in stack.frames)
+        stack.python is None and any(frame.module.startswith(INTERPRETERS) for frame in stack.frames)
         for stack in stacks
     )
     return (NOT_FOUND if _engine() else MISSING) if in_python else ""
@@ -97,8 +97,8 @@ def _engine() -> Any:
 def _read(frames: Sequence[Any]) -> PythonStack:
     program = innermost = deleting = None
     state = hashlib.blake2b(digest_size=16)
-    for frame in [each for each in frames if not each.is_shim][-_MAX_FRAMES:]:  # outermost first
-        found = _frame(frame)
+    made = [(_frame(each), each) for each in frames[-_MAX_IN_PATH:]]
+    for found, frame in [each for each in made if not each[1].is_shim][-_MAX_FRAMES:]:  # outermost first
         file, line = frame.code.filename, frame.code.location.lineno
         if _MPI4PY not in PurePath(file).parts:
             innermost = found
@@ -107,7 +107,8 @@ def _read(frames: Sequence[Any]) -> PythonStack:
             deleting = replace(found, function=_of_class(frame))
         held = sorted({**frame.arguments, **frame.locals}.items())
         state.update(repr((frame.code.scope, file, line, held)).encode())
-    return PythonStack(deleting or program or innermost, state.hexdigest(), _runs(frames))
+    runs = _runs(made) if len(made) == len(frames) else ()
+    return PythonStack(deleting or program or innermost, state.hexdigest(), runs)
 
 
 def _frame(frame: Any) -> Frame:
@@ -116,16 +117,14 @@ def _frame(frame: Any) -> Frame:
     return Frame(frame.code.scope, PurePath(file).name, file, frame.code.location.lineno, Language.PYTHON, owner)
 
 
-def _runs(frames: Sequence[Any]) -> tuple[tuple[Frame, ...], ...]:
+def _runs(frames: Sequence[tuple[Frame, Any]]) -> tuple[tuple[Frame, ...], ...]:
     """Return the functions of each call of the interpreter (CPython 3.11 and later run many in one)."""
-    if len(frames) > MAX_FRAMES:
-        return ()
     runs: list[list[Frame]] = []
-    for frame in frames:  # outermost first
+    for found, frame in frames:  # outermost first
         if frame.is_entry or not runs:
             runs.append([])
         if not frame.is_shim:
-            runs[-1].append(_frame(frame))
+            runs[-1].append(found)
     return tuple(tuple(run[::-1]) for run in runs[::-1])
 
 
