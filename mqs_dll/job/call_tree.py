@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import pairwise
+from itertools import takewhile
 from typing import NamedTuple
 
 from mqs_dll.job.records import CallStack, CodeOwner, Frame, Job, Language, Sample, Start
@@ -101,8 +101,6 @@ class CallTree:
     samples: int
     """How many there were, of the rank that has most."""
     unseen: tuple[Unseen, ...]
-    all_frames: bool
-    """Whether it has the functions inside of MPI calls and of the interpreter, too."""
 
     def walk(self) -> Iterator[tuple[int, CallNode]]:
         """Yield (depth, node) of all nodes, each before its children."""
@@ -141,7 +139,6 @@ def call_tree(job: Job, *, all_frames: bool = False) -> CallTree:
         roots=top.frozen(seen),
         samples=max(seen.values(), default=0),
         unseen=tuple(Unseen(reason, tuple(processes)) for reason, processes in hidden.items()),
-        all_frames=all_frames,
     )
 
 
@@ -152,17 +149,15 @@ _Path = tuple[tuple[Place, int], ...]
 
 
 def _path(stack: CallStack, *, is_main: bool, all_frames: bool) -> _Path:
-    shown = [place for place in range(len(stack.frames)) if all_frames or not _is_folded(stack, place)]
-    if not all_frames:
-        shown = _without_starts(stack, shown)
+    shown = range(len(stack.frames)) if all_frames else _without_starts(stack, _telling(stack))
     times = {at: turns for start, length, turns in stack.repeats for at in range(start, start + length)}
     found: list[tuple[Place, int]] = []
     if stack.complete is False:
         found.append((Place(PlaceKind.CUT, "", "", 0, None, None), 1))
-    for outer, place in pairwise([None, *reversed(shown)]):
-        assert place is not None
-        caller = None if outer is None else stack.frames[outer]
+    caller = None
+    for place in reversed(shown):
         found.append((_place(stack, place, caller), times.get(place, 1)))
+        caller = stack.frames[place]
     if not found and stack.call:  # older files don't have which frames are the call's
         found.append((Place(PlaceKind.MPI_CALL, stack.call, "", 0, None, None), 1))
     innermost = stack.frames[shown[0]] if shown else None
@@ -187,17 +182,20 @@ def _place(stack: CallStack, place: int, caller: Frame | None) -> Place:
     return Place(PlaceKind.FUNCTION, function, frame.module, address, file, line, frame.language)
 
 
-def _is_folded(stack: CallStack, place: int) -> bool:
-    """Return whether a frame says little: the MPI's insides, the interpreter's, and what C library functions call."""
-    frame = stack.frames[place]
-    if place == stack.in_call - 1:
-        return False
-    if place < stack.in_call:
-        return stack.callback is None or frame.module != stack.callback.module or frame.owner is CodeOwner.MPI
-    if frame.owner is CodeOwner.PYTHON:
-        return True
-    is_inner = stack.in_call == 0 and all(each.owner is CodeOwner.RUNTIME for each in stack.frames[: place + 2])
-    return is_inner and place + 1 < len(stack.frames)
+def _telling(stack: CallStack) -> list[int]:
+    """Return frames without the MPI's insides, the interpreter's, and what functions of the C library call."""
+    inside = range(stack.in_call - 1) if stack.callback else ()
+    called_back = [place for place in inside if _is_of_callback(stack, stack.frames[place])]
+    start = max(stack.in_call - 1, 0)
+    if not stack.in_call:  # of the C library's at the inner end, the one that the program calls
+        inner = takewhile(lambda frame: frame.owner is CodeOwner.RUNTIME, stack.frames)
+        start = max(sum(1 for _ in inner) - 1, 0)
+    outside = (at for at in range(start, len(stack.frames)) if stack.frames[at].owner is not CodeOwner.PYTHON)
+    return [*called_back, *outside]
+
+
+def _is_of_callback(stack: CallStack, frame: Frame) -> bool:
+    return stack.callback is not None and frame.module == stack.callback.module and frame.owner is not CodeOwner.MPI
 
 
 def _without_starts(stack: CallStack, shown: Sequence[int]) -> list[int]:
@@ -216,9 +214,10 @@ def _is_start(frame: Frame) -> bool:
 
 def _is_main(stack: CallStack, place: int) -> bool:
     """Return whether a function without a name is main: the C library has called it, and nothing else it."""
-    outer = stack.frames[place + 1 :]
-    is_first = stack.frames[place].owner is CodeOwner.PROGRAM and bool(outer) and outer[0].owner is CodeOwner.RUNTIME
-    return is_first and any(frame.function == "__libc_start_main" for frame in outer)
+    outer = (stack.frames[at] for at in range(place + 1, len(stack.frames)))
+    starts = takewhile(lambda frame: frame.owner is CodeOwner.RUNTIME, outer)
+    is_own = stack.frames[place].owner is CodeOwner.PROGRAM
+    return is_own and any(frame.function == "__libc_start_main" for frame in starts)
 
 
 # ---------------------------------------------------------------- all of them

@@ -132,6 +132,15 @@ def test_functions_without_a_name_are_distinct_places() -> None:
     ]
 
 
+def test_what_the_c_library_calls_on_the_way_is_not_main() -> None:
+    """A function without a name that qsort calls stands below main, whose callers lead out of the program."""
+    compare, main = replace(frame(""), address=0x1180), replace(frame(""), address=0x2200)
+    tree = call_tree(of((receives(compare, frame("qsort", "libc.so"), main),)))
+    assert [(node.place.function, node.place.address) for _, node in tree.walk()] == [
+        *(("main", 0), ("qsort", 0), ("", 0x1180), ("MPI_Recv", 0))
+    ]
+
+
 def test_other_threads_have_paths_of_their_own() -> None:
     """Marked at their first function, and below the main threads'."""
     worker = computes(frame("main"))
