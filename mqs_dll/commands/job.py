@@ -242,12 +242,14 @@ def _write_pictures(options: argparse.Namespace, job: Job, verdict: Verdict) -> 
 
         _write(options.junit, ci.junit((job, verdict)).decode())
     if options.folded or options.speedscope:
+        from mqs_dll.job.call_tree import call_tree
         from mqs_dll.report import flame
 
+        tree = call_tree(job, all_frames=options.all_frames)
         if options.folded:
-            _write(options.folded, flame.folded(job, all_frames=options.all_frames))
+            _write(options.folded, flame.folded(tree))
         if options.speedscope:
-            _write(options.speedscope, flame.speedscope(job, all_frames=options.all_frames))
+            _write(options.speedscope, flame.speedscope(job, tree))
 
 
 def _write(path: str, text: str) -> None:

@@ -6,7 +6,7 @@
 - ``terminal``: the console, and what texts are made of; ``progress``: how far a long sample is
 - ``fields``: records in terms of JSON; ``json``: a job and its verdict; ``process_json``: one process;
   ``diff_json``: what differs between two jobs; a module for each schema, and the last two need no verdict
-- ``flame``: its call tree for flame graphs
+- ``flame``: its call tree for flame graphs; ``call_words``: what all reports of that tree say
 - ``csv``: a job for spreadsheets; ``ci``: its verdict for what runs tests
 - ``picture``: what to draw of a job; ``groups``: which ranks share a node of it
 - ``dot``: the picture in Graphviz's language

@@ -6,18 +6,17 @@ import html
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mqs_dll.contract.escape import visible
 from mqs_dll.job.call_tree import CallNode, CallTree, PlaceKind
 from mqs_dll.job.ranges import ranges
 from mqs_dll.job.records import Job
+from mqs_dll.report.call_words import called_from, named, often, times, unseen
 from mqs_dll.report.names import titled
 from mqs_dll.report.tables import ProcessSets
-from mqs_dll.report.text.tree import often, where, words
 
 MAX_BRANCHES = 3000
 """More than anybody opens."""
-_OPEN = 40
-"""Branches of a tree that is open at first."""
+_OPEN = 200
+"""Places of a tree that is open at first."""
 
 
 class _Left(NamedTuple):
@@ -39,7 +38,7 @@ def render(job: Job, tree: CallTree, sets: ProcessSets) -> str:
 
 def _items(job: Job, tree: CallTree, sets: ProcessSets) -> Iterator[str]:
     left = [_Left(node, "") for node in reversed(tree.roots)]
-    is_open = " open" if sum(1 for _ in tree.walk()) <= _OPEN * 5 else ""
+    is_open = " open" if sum(1 for _ in tree.walk()) <= _OPEN else ""
     written = left_out = 0
     while left:
         node, text = left.pop()
@@ -72,10 +71,9 @@ def _items(job: Job, tree: CallTree, sets: ProcessSets) -> Iterator[str]:
 
 
 def _place(node: CallNode) -> str:
-    times = "" if node.times == (1, 1) else f" x {'-'.join(map(str, sorted(set(node.times))))}"
-    site = "" if node.place.kind is PlaceKind.LINE else where(node.place)
+    site = called_from(node.place)
     of_mpi = " mpi" if node.place.kind is PlaceKind.MPI_CALL else ""
-    name = f'<span class="function{of_mpi}">{html.escape(words(node.place) + times)}</span>'
+    name = f'<span class="function{of_mpi}">{html.escape(named(node.place) + times(node))}</span>'
     return f'{name} <span class="site">{html.escape(site)}</span>' if site else name
 
 
@@ -94,7 +92,4 @@ def _who(job: Job, node: CallNode) -> str:
 
 
 def _unseen(job: Job, tree: CallTree) -> str:
-    return "".join(
-        f'<p class="hint">{html.escape(titled(job, processes))} can\'t be seen: {html.escape(visible(reason))}</p>'
-        for reason, processes in tree.unseen
-    )
+    return "".join(f'<p class="hint">{html.escape(sentence)}</p>' for sentence in unseen(job, tree))

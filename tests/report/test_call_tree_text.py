@@ -6,11 +6,15 @@ import io
 import json
 from dataclasses import replace
 
+import pytest
+
+from mqs_dll.job.call_tree import call_tree
 from mqs_dll.job.records import CallStack, Frame, Job, Repeat
-from mqs_dll.report import flame, terminal
+from mqs_dll.report import flame, terminal, text
 from mqs_dll.report.text import tree
-from mqs_dll.verdict.conclude import conclude
+from mqs_dll.verdict.results import Outcome
 from tests.support.made_up_job import job, rank
+from tests.support.made_up_verdict import OUTSIDE, verdict
 
 
 def at(*functions: str, line: int = 7) -> CallStack:
@@ -71,24 +75,24 @@ def test_names_from_a_stack_are_data() -> None:
     found = of(at("main", "\x1b[2Jevil;[red]\n", "MPI_Recv"))
     assert "\x1b" not in "".join(printed(found))
     assert "[red]" in "".join(printed(found))
-    assert flame.folded(found) == "main;\\x1b[2Jevil:[red]\\x0a;MPI_Recv 1\n"
+    assert flame.folded(call_tree(found)) == "main;\\x1b[2Jevil:[red]\\x0a;MPI_Recv 1\n"
 
 
 def test_folded_lines_count_ranks_and_samples() -> None:
     """Where ranks were in some samples and went on in others, each counts where it ended."""
     one = of(at("main", "MPI_Recv"), at("main", "MPI_Recv"))
     both = replace(one, processes=tuple(replace(each, samples=each.samples * 2) for each in one.processes))
-    assert flame.folded(both) == "main;MPI_Recv 4\n"
+    assert flame.folded(call_tree(both)) == "main;MPI_Recv 4\n"
 
 
 def test_speedscope_gets_the_same_paths_and_counts() -> None:
     """Frames once, with the line of the call; each path as numbers of frames, outermost first, with a weight."""
     found = of(at("main", "MPI_Recv"), at("main", "MPI_Recv"), at("main", "write", "MPI_Send"))
-    document = json.loads(flame.speedscope(found))
+    document = json.loads(flame.speedscope(found, call_tree(found)))
     names = [frame["name"] for frame in document["shared"]["frames"]]
     (profile,) = document["profiles"]
     paths = {";".join(names[number] for number in each) for each in profile["samples"]}
-    assert paths == {line.rpartition(" ")[0] for line in flame.folded(found).splitlines()}
+    assert paths == {line.rpartition(" ")[0] for line in flame.folded(call_tree(found)).splitlines()}
     assert (sorted(profile["weights"]), profile["endValue"]) == ([1, 2], 3)
     assert document["shared"]["frames"][1] == {"name": "MPI_Recv", "file": "/src/halo.c", "line": 7}
 
@@ -99,11 +103,11 @@ def test_recursion_has_a_count() -> None:
     assert "f x 5-512" in " ".join(printed(of(*stacks)))
 
 
-def test_a_report_has_the_tree_where_nothing_is_proved() -> None:
+@pytest.mark.parametrize(("outcome", "has_tree"), [(each, each is not Outcome.PROVED) for each in Outcome])
+def test_a_report_has_the_tree_where_nothing_is_proved(outcome: Outcome, has_tree: bool) -> None:
     """It is what to read then; a proof needs no tree."""
-    from mqs_dll.report import text
-
-    found = of(at("main", "solve", "MPI_Recv"))
     file = io.StringIO()
-    terminal.console(100, file).print(text.render(found, conclude(found)))
-    assert ("Call tree" in file.getvalue()) is (conclude(found).outcome != 1)
+    terminal.console(100, file).print(
+        text.render(of(at("main", "solve", "MPI_Recv")), verdict([OUTSIDE], outcome=outcome))
+    )
+    assert ("Call tree" in file.getvalue()) is has_tree

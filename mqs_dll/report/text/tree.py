@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqs_dll.contract.escape import visible
-from mqs_dll.job.call_tree import CallNode, CallTree, Members, Place, PlaceKind, call_tree
+from mqs_dll.job.call_tree import CallNode, CallTree, Members, call_tree
 from mqs_dll.job.records import Job
+from mqs_dll.report.call_words import called_from, named, often, times, unseen
 from mqs_dll.report.names import name_many, titled
 from mqs_dll.report.terminal import indented
 
@@ -85,8 +85,8 @@ def _parts(
     yield indented(table)
     if not tree.roots:
         yield indented(Text("no call stack was read"))
-    for reason, processes in tree.unseen:
-        yield indented(Text(f"{titled(job, processes)} can't be seen: {visible(reason)}", style="yellow"))
+    for sentence in unseen(job, tree):
+        yield indented(Text(sentence, style="yellow"))
 
 
 # ---------------------------------------------------------------- lines
@@ -130,41 +130,10 @@ def _branch(
 
 
 def _line(job: Job, node: CallNode, lead: str, above: tuple[Members, ...]) -> _Line:
-    times = "" if node.times == (1, 1) else f" x {'-'.join(map(str, sorted(set(node.times))))}"
     who = "" if node.members == above else "; ".join(_who(job, group) for group in node.members)
-    is_line = node.place.kind is PlaceKind.LINE
-    return _Line(lead, f"{words(node.place)}{times}", "" if is_line else where(node.place), who)
+    return _Line(lead, named(node.place) + times(node), called_from(node.place), who)
 
 
 def _who(job: Job, group: Members) -> str:
-    return _counted(job, group.processes) + often(group)
-
-
-def _counted(job: Job, processes: Sequence[int]) -> str:
-    named = name_many(job, processes)
-    return named if len(processes) == 1 else f"{len(processes)}: {named}"
-
-
-def often(group: Members) -> str:
-    """Return ", always" or ", in 2 of 5" samples; empty where there is one."""
-    return "" if group.samples == 1 else ", always" if group.always else f", in {group.seen} of {group.samples}"
-
-
-def words(place: Place) -> str:
-    """Return what a place is called: "solve", "MPI_Recv", "solver+0x11d3" for a function without a name."""
-    thread = "thread: " if place.is_thread else ""
-    if place.kind is PlaceKind.CUT:
-        return f"{thread}(the stack can't be followed further out)"
-    if place.kind is PlaceKind.LEFT_OUT:
-        return "(functions between are left out)"
-    if place.kind is PlaceKind.LINE:
-        return f"at {where(place)}"
-    unnamed = f"{place.module}+{place.address:#x}" if place.address else f"a function of {place.module or 'no module'}"
-    return visible(f"{thread}{place.function or unnamed}")
-
-
-def where(place: Place) -> str:
-    """Return the line that a place was called from, or is at: "halo.c:88"; empty where it isn't known."""
-    if place.file is None or place.line is None:
-        return ""
-    return visible(f"{place.file.rpartition('/')[2]}:{place.line}")
+    ranks = name_many(job, group.processes)
+    return (ranks if len(group.processes) == 1 else f"{len(group.processes)}: {ranks}") + often(group)
