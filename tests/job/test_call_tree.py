@@ -151,7 +151,7 @@ def test_other_threads_have_paths_of_their_own() -> None:
 def test_a_recursion_has_the_least_and_the_most_turns() -> None:
     """Over all ranks and samples."""
     frames = (frame("f", line=4), frame("main", line=9))
-    deep = [(replace(computes(*frames), repeats=(Repeat(0, 1, times),)),) for times in (300, 512)]
+    deep = [(replace(computes(*frames), repeats=(Repeat(0, 1, times),)),) for times in (400, 300, 512, 450)]
     [main] = call_tree(of(*deep)).roots
     assert (main.times, main.children[0].times) == ((1, 1), (300, 512))
 

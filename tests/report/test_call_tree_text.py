@@ -57,6 +57,7 @@ def test_a_hundred_paths_fit_into_a_hundred_columns() -> None:
     stacks = [at("main", *deep[: number % 60], f"part_{number}", "MPI_Recv") for number in range(100)]
     whole, short = printed(of(*stacks)), printed(of(*stacks), short=True)
     assert max(map(len, whole)) <= 100
+    assert max(len(line) - len(line.lstrip(" │├└─")) for line in whole) <= 40
     assert {f"part_{number}" for number in range(100)} <= set(" ".join(whole).split())
     assert len(short) < 60
     assert any("more paths (--tree shows all)" in line for line in short)

@@ -51,7 +51,7 @@ def without_parameters(name: str) -> str:
             place = operator.end() + name.startswith(" <", operator.end())
             continue
         letter = name[place]
-        if letter == "(" and depth == 0 and not name.startswith("(anonymous namespace)", place):
+        if letter == "(" and depth == 0:
             end = _closing(name, place)
             if not name.startswith("::", end) and not name.startswith(" const::", end):
                 return name[start:place]

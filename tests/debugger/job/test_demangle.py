@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from mqs_dll.debugger.job import demangle
@@ -39,4 +42,7 @@ def test_a_name_that_stands_for_gigabytes_stays_as_it_is(monkeypatch: pytest.Mon
     bomb = f"_Z1f1AIiiE{doubled}"
     assert own.ask(bomb) == ""
     assert own.ask("_Z4donev") == "done()"
+    assert own._child is not None
+    limits = Path(f"/proc/{own._child.pid}/limits").read_text()
+    assert re.search(rf"^Max address space +{demangle._MEMORY} +{demangle._MEMORY} ", limits, re.MULTILINE)
     assert (own.ask(bomb), own.ask(bomb), own.ask("_Z4donev")) == ("", "", "")
