@@ -18,8 +18,8 @@ EXIT_DONE = 0
 
 _ELSEWHERE = ("mqs_dll.gdb", "mqs_dll.calibrate", "mqs_dll.library._", "mqs_dll.library.helper", "mqs_dll.libmqs")
 """Modules that run in other processes."""
-_OTHERS = ("capstone", "pystack.engine")
-"""Modules that ours import when they are needed, where they are installed."""
+_DISASSEMBLER = "capstone"
+"""What ours import when it is needed, where it is installed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,9 +76,8 @@ def prepare() -> None:
         if not module.name.startswith(_ELSEWHERE):
             with suppress(DllError, ImportError):  # without cffi, or what is built, no MQS library can be loaded
                 importlib.import_module(module.name)
-    for name in _OTHERS:
-        with suppress(ImportError):
-            importlib.import_module(name)
+    with suppress(ImportError):
+        importlib.import_module(_DISASSEMBLER)
     profiles.keep_all()
     for read in (bindings.functions, bindings.constants, remember.version):
         read()

@@ -7,7 +7,8 @@
 - ``proc``: what /proc shows of processes and their threads
 - ``stopping``: stopping processes for a sample, and noticing what they do while they run
 - ``own_python``: a Python of our own for what may not disturb this one
-- ``rights``: giving up root for what is another user's
+- ``apart``: a process of its own for what reads hostile input in C
+- ``rights``: giving up root for what is another user's; ``become``: that step
 - ``dll``: any MQS library; ``callbacks``: what it asks of a debugger; ``c_interface``: both in C's terms, for both;
   ``_declared``: what cffi made of the header for that
 - ``library_file``: a library's file as a target, before anything runs

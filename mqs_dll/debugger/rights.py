@@ -1,11 +1,12 @@
 """Giving up root: another user's process or file is read with that user's rights, and no others.
 
 drgn, elfutils and pystack parse ELF and DWARF that the job's user wrote, in C. A bug there must gain no more than that
-user has already. So a process that has root's rights and is to read another user's program becomes that user
-first, for good: all IDs and groups are that user's, no program that it runs gets more, and nothing is left open that
-root had but its own standard streams. What takes root's rights is done before, and parses nothing: the memory of that
-user's processes is opened, and what will stop them is started (holder.py), which believes our orders as little as
-that user. live.py, core/ and library_file.py refuse whoever comes to them as root (proc.check_owner).
+user has already. So a process that has root's rights and is to read another user's program becomes that user first, for
+good: all IDs and groups are that user's, no program that it runs gets more, and nothing is left open that root had but
+its own standard streams. What takes root's rights is done before, and parses nothing: the memory of that user's
+processes is opened, and what will stop them is started (holder.py), which believes our orders as little as that user.
+What parses in a process of its own (apart.py) is started too, and becomes that user as we do. live.py, core/ and
+library_file.py refuse whoever comes to them as root (proc.check_owner).
 
 The user can't trace such a process either: the kernel protects what has changed its IDs and run no program since.
 Sources: setresuid(2), prctl(2) on PR_SET_DUMPABLE and PR_SET_NO_NEW_PRIVS, keyctl(2), capabilities(7), "Effect of user
@@ -14,30 +15,23 @@ ID changes on capabilities".
 
 from __future__ import annotations
 
-import ctypes
 import os
-import platform
 import pwd
 import stat
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from mqs_dll.contract.errors import NotPermittedError, OtherNamespaceError, StopError
-from mqs_dll.debugger import live
+from mqs_dll.contract.errors import OtherNamespaceError, StopError
+from mqs_dll.debugger import apart, live
 from mqs_dll.debugger.access import is_stranger, shown
+from mqs_dll.debugger.become import become
 from mqs_dll.debugger.job.open_files import allow_open_files
 from mqs_dll.debugger.proc import Owner, is_wholly_of, numbers_in, owner_of, user_name
 from mqs_dll.debugger.stopping import holder
 from mqs_dll.job.files import is_open, is_trusted
-
-_PR_SET_NO_NEW_PRIVS = 38
-_CAPABILITY_VERSION = 0x20080522
-_KEYCTL = {"x86_64": 250, "aarch64": 219}
-_JOIN_SESSION_KEYRING = 1
 
 _MAX_OPENED = 1 << 14
 """Processes of one user on one machine: more ranks than processors have threads."""
@@ -110,37 +104,14 @@ def give_up_root(owner: Owner, prepare: Callable[[], None]) -> None:
     if is_stranger(owner.user, shown("self")):
         raise OtherNamespaceError("it belongs to a user whom this container doesn't know: it is outside of it")
     prepare()
+    apart.start_all_beforehand(owner)
     with suppress(StopError):
         holder.start_beforehand(owner)
     pids = list(_processes_of(owner))
     allow_open_files(len(pids))
     for pid in pids:
         live.open_beforehand(pid, partial(is_wholly_of, pid, owner))
-    _become(owner)
-
-
-def _become(owner: Owner) -> None:
-    """Change all IDs of all threads of this process, and give up all capabilities.
-
-    Raises:
-        NotPermittedError: as give_up_root.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall(_KEYCTL.get(platform.machine(), -1), _JOIN_SESSION_KEYRING, None)  # one without root's keys
-    os.chdir("/")
-    for name in [name for name in os.environ if name == "HOME" or name.startswith("XDG_")]:
-        os.environ[name] = ""  # root's folders, closed from now on; the user's own are not to be touched
-    try:
-        os.setgroups(owner.groups)
-        os.setresgid(owner.group, owner.group, owner.group)
-        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "no_new_privs is unknown")
-        os.setresuid(owner.user, owner.user, owner.user)
-    except OSError as error:
-        raise NotPermittedError(f"root can't become user {user_name(owner.user)} here: {error.strerror}") from error
-    header, nothing = struct.pack("<Ii", _CAPABILITY_VERSION, 0), bytes(24)
-    if libc.capset(header, nothing) != 0 or os.getresuid() != (owner.user,) * 3:
-        os._exit(os.EX_NOPERM)  # half of root is too much
+    become(owner)
 
 
 def _processes_of(owner: Owner) -> Iterator[int]:

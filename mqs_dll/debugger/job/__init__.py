@@ -8,6 +8,7 @@
 - ``locks``: who holds the lock that a thread outside MPI waits for
 - ``halt``: what else keeps a rank from running: a signal, another debugger, its cgroup
 - ``function_names``: symbols and files of MPIs; ``demangle``: names as the source has them
+- ``python_reader``: stacks in Python, read in a process apart
 - ``one_path``: machine code and Python as one path, with recursion folded
 - ``stacks``: the call stack of each thread
 - ``footprint``: where the queues of ranks lie in their memory, and whether that has changed

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-import resource
-import subprocess
-import sys
-from functools import lru_cache
-from select import select
+from functools import cache, lru_cache
+from typing import Any
 
-from mqs_dll.debugger import own_python
+from mqs_dll.debugger.apart import Apart
 
 _FORTRAN = re.compile(r"__(\w+?)_MOD_(\w+)")
 """What gfortran makes of a module's procedure (GNU Fortran manual, "Naming conventions")."""
@@ -18,9 +15,8 @@ _MAX_NAME = 4096
 """Characters of a name that is looked at: templates of C++ have names of hundreds."""
 _MAX_NAMES = 1 << 14
 _MEMORY = 256 << 20
-"""Bytes of address space that the names may take: a name of fifty letters can stand for one of gigabytes."""
+"""Bytes that the names may take: a name of fifty letters can stand for one of gigabytes."""
 _PATIENCE = 2.0
-_MAX_FAILURES = 3
 _LIBRARY = "libstdc++.so.6"
 _OPERATOR = re.compile(r"\boperator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)| ?[^\w(]+)?")
 
@@ -35,7 +31,7 @@ def demangled(symbol: str) -> str:
         return f"{fortran[1]}::{fortran[2]}"
     if not symbol.startswith("_Z") or len(symbol) > _MAX_NAME or not (symbol.isascii() and symbol.isprintable()):
         return symbol
-    return without_parameters(_demangler.ask(symbol)) or symbol
+    return without_parameters(_apart.ask(symbol, _PATIENCE) or "") or symbol
 
 
 def without_parameters(name: str) -> str:
@@ -73,71 +69,26 @@ def _closing(name: str, place: int) -> int:
     return len(name)
 
 
-class _Demangler:
-    """Asks a process, which is started for the first name and again when a name was too much for it."""
-
-    def __init__(self) -> None:
-        self._child: subprocess.Popen[str] | None = None
-        self._failures = 0
-
-    def ask(self, symbol: str) -> str:
-        """Return what a name stands for; an empty text where that can't be determined."""
-        if self._failures == _MAX_FAILURES:
-            return ""
-        try:
-            if self._child is None:
-                self._child = _start()
-            return _ask(self._child, symbol)
-        except OSError:
-            self._failures += 1
-            if self._child is not None:
-                self._child.kill()
-                self._child.communicate()
-                self._child = None
-            return ""
+def answer(symbol: str) -> str:
+    """Return what a name stands for, in a process apart; an empty text where the C++ library can't tell."""
+    demangle, free = _functions()
+    status = ctypes.c_int()
+    found = demangle(symbol.encode(), None, None, ctypes.byref(status))
+    text = ctypes.string_at(found)[: 4 * _MAX_NAME].decode("ascii", "replace") if found else ""
+    free(found)
+    return text
 
 
-def _start() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        own_python.command(f"{own_python.BEGIN}; from {__name__} import serve; serve()"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for us
-    )
-
-
-def _ask(child: subprocess.Popen[str], symbol: str) -> str:
-    assert child.stdin
-    assert child.stdout
-    child.stdin.write(f"{symbol}\n")
-    child.stdin.flush()
-    if not select([child.stdout], [], [], _PATIENCE)[0]:
-        raise TimeoutError
-    answer = child.stdout.readline()
-    if not answer.endswith("\n"):
-        raise BrokenPipeError
-    return answer[:-1]
-
-
-def serve() -> None:
-    """Write for each name on standard input what it stands for; the end of the input ends it."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+@cache
+def _functions() -> tuple[Any, Any]:
     try:
         demangle = ctypes.CDLL(_LIBRARY)["__cxa_demangle"]
     except (OSError, AttributeError):
-        return
+        return lambda *_: None, lambda _: None
     demangle.restype = ctypes.c_void_p
     free = ctypes.CDLL(None).free
     free.argtypes = [ctypes.c_void_p]
-    for line in sys.stdin:
-        status = ctypes.c_int()
-        found = demangle(line.strip().encode(), None, None, ctypes.byref(status))
-        text = ctypes.string_at(found)[: 4 * _MAX_NAME].decode("ascii", "replace") if found else ""
-        free(found)
-        print(text, flush=True)
+    return demangle, free
 
 
-_demangler = _Demangler()
+_apart = Apart(__name__, _MEMORY)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
-from mqs_dll.debugger.job import demangle
 from mqs_dll.debugger.job.demangle import demangled
 
 
@@ -35,14 +31,9 @@ def test_a_name_has_what_qualifies_it_and_no_parameters(symbol: str, name: str) 
     assert demangled(symbol) == name
 
 
-def test_a_name_that_stands_for_gigabytes_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are still taken apart afterwards, unless it happens again and again."""
-    monkeypatch.setattr(demangle, "_demangler", own := demangle._Demangler())
+def test_a_name_that_stands_for_gigabytes_stays_as_it_is() -> None:
+    """Others are still taken apart afterwards."""
     doubled = "".join(f"S_IS{digit}_S{digit}_E" for digit in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
     bomb = f"_Z1f1AIiiE{doubled}"
-    assert own.ask(bomb) == ""
-    assert own.ask("_Z4donev") == "done()"
-    assert own._child is not None
-    limits = Path(f"/proc/{own._child.pid}/limits").read_text()
-    assert re.search(rf"^Max address space +{demangle._MEMORY} +{demangle._MEMORY} ", limits, re.MULTILINE)
-    assert (own.ask(bomb), own.ask(bomb), own.ask("_Z4donev")) == ("", "", "")
+    assert demangled(bomb) == bomb
+    assert demangled("_Z4donev") == "done"

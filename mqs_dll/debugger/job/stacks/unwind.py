@@ -12,13 +12,14 @@ import drgn
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.core.process import CoreProcess
 from mqs_dll.debugger.job.one_path import folded, with_python
+from mqs_dll.debugger.job.python_reader import PythonStack
 from mqs_dll.debugger.job.stacks.arguments import CallArguments
 from mqs_dll.debugger.job.stacks.capture import RED_ZONE, Captured, ThreadStack
 from mqs_dll.debugger.job.stacks.constants import constants_of
 from mqs_dll.debugger.job.stacks.follow import StackTracer, stack_pointer, walk
 from mqs_dll.debugger.job.stacks.modules import Modules
 from mqs_dll.debugger.job.stacks.pointed import with_elements
-from mqs_dll.debugger.job.stacks.python import PythonStack, python_stacks, python_stacks_in_core
+from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.job.stacks.thread import UnknownCallError, read_thread
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_stat

@@ -14,8 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from mqs_dll.debugger.core.process import CoreProcess
+from mqs_dll.debugger.job import python_reader
 from mqs_dll.debugger.job.rank import CURRENT_TEST
-from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, python, unwind, unwind_core
+from mqs_dll.debugger.job.stacks import NOT_STOPPED, capture, unwind, unwind_core
 from mqs_dll.debugger.job.stacks.python import python_stacks, python_stacks_in_core
 from mqs_dll.debugger.live import LiveProcess, environment_variable
 from mqs_dll.debugger.stopping.stop import stopped
@@ -297,7 +298,7 @@ def test_the_python_frame_is_the_programs_own(frames: list[tuple[str, str]], fun
         )
         for scope, name in frames
     ]
-    found = python._read(made).innermost
+    found = python_reader._read(made).innermost
     assert found is not None
     assert (found.function, found.file) == (function, file or frames[-1][1])
 
@@ -315,7 +316,7 @@ def test_of_a_deep_python_stack_the_innermost_frames_are_read() -> None:
         )
         for file in files
     ]
-    found = python._read_all(lambda: [SimpleNamespace(tid=1, all_frames=frames)])[1].innermost
+    found = python_reader._read_all(lambda: [SimpleNamespace(tid=1, all_frames=frames)])[1].innermost
     assert found is not None
     assert found.module == "encoder.py"
 
@@ -350,7 +351,7 @@ def test_python_threads_have_our_numbers_also_in_a_container() -> None:
     if sys.version_info < (3, 11):
         pytest.skip("pystack looks for threads of Python 3.10 by numbers of our PID namespace, and finds none")
     skip_without_containers(None)
-    contained = command('exec "$1" -c "$2"', sys.executable, IDLE, pids=True)
+    contained = command('echo ready; exec "$1" -c "$2"', sys.executable, IDLE, pids=True)
     with container(contained, user=None) as outer:
         pid = child_of(outer.pid)
         assert list(poll_until(lambda: python_stacks(pid), bool)) == [pid]
@@ -369,19 +370,16 @@ def test_a_core_file_of_a_python_program_has_its_lines_too(sleeper: tuple[int, P
 def test_without_pystack_no_python_line_is_reported(sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an extra: nothing fails."""
     monkeypatch.setitem(sys.modules, "pystack", None)
-    monkeypatch.delitem(sys.modules, "pystack.engine", raising=False)
     assert python_stacks(sleeper[0]) == {}
 
 
-def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(
-    sleeper: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_pystack_cannot_read_is_no_line_and_a_bug_of_ours_is_none_of_its(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without an interpreter gives no stacks; an error in what we make of them is not passed over."""
     need_pystack()
     assert python_stacks(1) == {}
-    monkeypatch.setattr(python, "_read", lambda frames: 1 / 0)
+    monkeypatch.setattr(python_reader, "_read", lambda frames: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        wait_until(lambda: python_stacks(sleeper[0]))  # pystack tries again where the process has moved
+        python_reader._read_all(lambda: [SimpleNamespace(tid=1, all_frames=())])
 
 
 def test_the_stack_of_a_python_rank_has_its_line(compiler: Compiler) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import drgn
 import pytest
 
+from mqs_dll.debugger.apart import Apart
 from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
 from mqs_dll.debugger.job.stacks.capture import ThreadStack
@@ -401,8 +402,8 @@ def test_pystack_is_mentioned_for_python_programs_only(monkeypatch: pytest.Monke
     native = stack("MPI_Recv")
     interpreted = replace(native, frames=(*native.frames, Frame("Py_RunMain", "libpython3.11.so.1.0", None, None)))
     assert python.missing_for([native]) == ""
-    monkeypatch.setattr(python, "_engine", lambda: "pystack")
+    monkeypatch.setattr(Apart, "can_run", True)
     assert python.missing_for([native, interpreted]) == python.NOT_FOUND
-    monkeypatch.setattr(python, "_engine", lambda: None)
+    monkeypatch.setattr(Apart, "can_run", False)
     assert python.missing_for([native, interpreted]) == python.MISSING
     assert python.missing_for([native]) == ""
