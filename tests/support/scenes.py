@@ -278,7 +278,10 @@ class Stage:
         truths = [Truth.from_json(each, transport.name) for each in job.wait_until_ready(seconds=seconds)]
         if case.blocks:  # nothing in them changes any more, and looks at running ones are test_job_read's
             for truth in truths:
-                os.kill(truth.pid, signal.SIGSTOP)
+                try:
+                    os.kill(truth.pid, signal.SIGSTOP)
+                except ProcessLookupError:
+                    raise JobError(f"rank {truth.world_rank} has ended after it was ready:\n{job.output()}") from None
         return Scene(job, truths, [self._running.enter_context(LiveProcess(truth.pid)) for truth in truths])
 
     def close(self) -> None:

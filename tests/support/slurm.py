@@ -43,6 +43,7 @@ _SETTINGS = {
     "NodeName": f"{','.join(NODES)} CPUs=4",
     "PartitionName": "all Nodes=ALL Default=YES",
 }
+_ENDED = ("CANCELLED", "COMPLETED", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
 _START = """
 [ ! -e /run/slurm/d.pid ] || exit 0  # another test file has started it
 mkdir -p /run/slurm/state /run/slurm/spool
@@ -95,8 +96,8 @@ class Slurm:
         return found[1], found[2]
 
     def has_ended(self, number: str) -> bool:
-        """Return whether a job is in a state that it stays in."""
-        return self.state(number)[0] not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
+        """Return whether a job is in a state that it stays in; SIGNALING, for one, is none."""
+        return self.state(number)[0] in _ENDED
 
     @contextmanager
     def running(
