@@ -159,10 +159,10 @@ def serve(
         needs: the same, and the folder of the package.
         owner: whom to become first; None for nobody.
     """
-    answer = importlib.import_module(module).answer
     if needs is not None:
         sys.path.append(needs[1])
         importlib.import_module(needs[0])
+    answer = importlib.import_module(module).answer
     if owner is not None:  # who may be kept from these folders
         become(Owner(*owner))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
