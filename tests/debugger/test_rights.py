@@ -141,6 +141,7 @@ def test_the_reader_has_the_rights_of_the_jobs_user_and_no_others(job: Job, slee
             environment = read_file(f"/proc/{pid}/environ")
             children = [each for each in numbers_in("/proc") if parent_of(each) == pid]
             wait_until(lambda: [owner_of(each).user for each in children].count(0) == 1)  # the others import first
+            users = sorted(owner_of(each).user for each in children)
         finally:
             head.send_signal(signal.SIGINT)
     assert fields["Uid"].split() == fields["Gid"].split() == ["65534"] * 4
@@ -151,6 +152,7 @@ def test_the_reader_has_the_rights_of_the_jobs_user_and_no_others(job: Job, slee
     memories = {f"/proc/{each}/mem" for each in numbers_in("/proc") if is_of_another(each)}
     assert opened.isdisjoint(memories)
     assert f"/proc/{sleeper}/mem" in opened
+    assert users == [0, *[65534] * (len(children) - 1)]
     of_root = [name for name in opened if Path(name).is_file() and not is_open_to_nobody(Path(name))]
     assert [name for name in of_root if not re.fullmatch(r"/proc/\d+/mem", name)] == []
     assert not [name for name in opened if name.startswith("/dev/")]

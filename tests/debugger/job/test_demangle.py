@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from mqs_dll.debugger.job import demangle
 from mqs_dll.debugger.job.demangle import demangled
 
 
@@ -37,3 +41,6 @@ def test_a_name_that_stands_for_gigabytes_stays_as_it_is() -> None:
     bomb = f"_Z1f1AIiiE{doubled}"
     assert demangled(bomb) == bomb
     assert demangled("_Z4donev") == "done"
+    assert demangle._apart._child is not None
+    limits = Path(f"/proc/{demangle._apart._child.pid}/limits").read_text()
+    assert re.search(rf"^Max data size +{demangle._MEMORY} +{demangle._MEMORY} ", limits, re.MULTILINE)
