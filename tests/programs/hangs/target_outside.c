@@ -21,6 +21,7 @@ int main(int argc, char **argv)
         MPI_Iprobe(0, 1, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
         rest();
     }
+    await(1); /* in the barrier it would still serve what is asked of it */
     do {
         MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, table);
         if (is("rget"))
