@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mqs_dll.debugger.collect import ReadFurther
     from mqs_dll.debugger.job.nodes.wire import Shown
     from mqs_dll.debugger.job.stacks import Captured
-    from mqs_dll.debugger.stopping.stop import stopped
+    from mqs_dll.debugger.stopping.stop import all_stopped
 
 EXIT_SHOWN = 0
 
@@ -131,12 +131,13 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
 
     if options.stack:  # what follows stacks takes as long to import as all else
         from mqs_dll.debugger.job.stacks import capture, unwind
+        from mqs_dll.debugger.stopping.stop import stopped
     with LiveProcess(options.pid) as process, communicators_done() as on_communicator:
         open_queues = which_library.opener(options.dll, show_internal=options.all)
         library, path = open_queues(process)
         captured: list[Captured] = []
 
-        def keep(stop: stopped) -> None:
+        def keep(stop: all_stopped) -> None:
             captured.append(capture(process, stop.registers(options.pid)))
 
         try:
@@ -149,7 +150,10 @@ def _look_at_process(options: argparse.Namespace) -> Shown:
                 in_stop=keep if options.stack else None,
                 limit=limit_of(options),
             )
-            return Shown(snapshot, unwind(captured[0], process) if captured else None)
+            if not captured:
+                return Shown(snapshot, None)
+            again = stopped(options.pid, process.started, limit=limit_of(options))
+            return Shown(snapshot, unwind(captured[0], process, stop_again=again))
         except UnknownMpiError as error:
             raise UnknownMpiError(f"{error}{missing_files(process.image)}") from error
 

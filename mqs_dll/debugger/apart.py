@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
@@ -28,6 +29,7 @@ from mqs_dll.debugger.proc import Owner
 _LARGEST = 1 << 26
 """Bytes of an answer."""
 _PIECE = 1 << 16
+_MEANWHILE = 0.001
 _MAX_LOST = 60.0
 """Seconds that questions without an answer may take, all of them, until no more are asked."""
 
@@ -55,12 +57,13 @@ class Apart:
         """Whether what it needs is installed."""
         return not self._needs or self._folder() is not None
 
-    def ask(self, question: Any, patience: float) -> Any:
+    def ask(self, question: Any, patience: float, meanwhile: Callable[[], object] | None = None) -> Any:
         """Return the answer to a question; None where it took too long or too much, or ended the process.
 
         Args:
             question: in terms of JSON.
             patience: seconds for the answer.
+            meanwhile: what to do every millisecond until it is there.
 
         Raises:
             RuntimeError: our own code failed there.
@@ -72,7 +75,7 @@ class Apart:
         try:
             if self._child is None:
                 self._child = self._start(None)
-            answer = _ask(self._child, [ceil(patience), question], begun + patience)
+            answer = _ask(self._child, [ceil(patience), question], begun + patience, meanwhile)
         except (OSError, ValueError):  # ValueError: it has written anything
             self._lost += time.monotonic() - begun
         finally:
@@ -132,12 +135,16 @@ def start_all_beforehand(owner: Owner) -> None:
             each.start_beforehand(owner)
 
 
-def _ask(child: subprocess.Popen[bytes], question: Any, end: float) -> tuple[Any, str]:
+def _ask(
+    child: subprocess.Popen[bytes], question: Any, end: float, meanwhile: Callable[[], object] | None
+) -> tuple[Any, str]:
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(json.dumps(question).encode("ascii") + b"\n")
     answer = bytearray()
     while not answer.endswith(b"\n"):
+        while meanwhile and time.monotonic() < end and not select([child.stdout], [], [], _MEANWHILE)[0]:
+            meanwhile()
         if not select([child.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
             raise TimeoutError
         piece = os.read(child.stdout.fileno(), _PIECE)

@@ -287,13 +287,17 @@ def read_stat(thread: int) -> Stat | None:
     return Stat(thread, name, fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[17]), int(fields[2]))
 
 
-def turns(thread: int) -> tuple[int, ...]:
+def turns(thread: int, pid: int = 0) -> tuple[int, ...]:
     """Return for how many nanoseconds a thread has run and has waited to, and how often it ran.
 
     They are those of schedstat; nothing where there is no such thread, or this kernel doesn't count.
+
+    Args:
+        thread: its ID.
+        pid: its process; 0 for a main thread.
     """
     try:
-        return tuple(map(int, read_file(f"/proc/{thread}/task/{thread}/schedstat").split()))
+        return tuple(map(int, read_file(f"/proc/{pid or thread}/task/{thread}/schedstat").split()))
     except (OSError, ValueError):
         return ()
 

@@ -31,6 +31,8 @@ class PlaceKind(Enum):
     """The line that a function is at which calls nothing that is shown."""
     CUT = "cut"
     """Further out the stack could not be followed."""
+    PYTHON = "Python"
+    """Functions of Python that could not be read, or were read when they had gone on."""
     LEFT_OUT = "left out"
     """Functions in the middle of a path that is longer than MAX_DEPTH."""
 
@@ -155,7 +157,11 @@ def _path(stack: CallStack, *, is_main: bool, all_frames: bool) -> _Path:
     if stack.complete is False:
         found.append((Place(PlaceKind.CUT, "", "", 0, None, None), 1))
     caller = None
+    outer = len(stack.frames)
     for place in reversed(shown):
+        if any(frame.runs_python for frame in stack.frames[place + 1 : outer]):
+            found.append((Place(PlaceKind.PYTHON, "", "", 0, None, None, Language.PYTHON), 1))
+        outer = place
         found.append((_place(stack, place, caller), times.get(place, 1)))
         caller = stack.frames[place]
     if not found and stack.call:  # older files don't have which frames are the call's

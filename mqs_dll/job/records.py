@@ -62,6 +62,11 @@ class Frame:
     address: int = 0
     """Where its code lies in the module's file, as linked; 0 where a name is known, or no module."""
 
+    @property
+    def runs_python(self) -> bool:
+        """Whether it is the function of CPython that runs Python functions (3.6 and later: Python/ceval.c)."""
+        return self.function == "_PyEval_EvalFrameDefault" and self.owner is CodeOwner.PYTHON
+
 
 class ArgumentEvidence(Enum):
     """Where an argument of an MPI call is known from."""

@@ -15,6 +15,8 @@ def named(place: Place) -> str:
     thread = "thread: " if place.is_thread else ""
     if place.kind is PlaceKind.CUT:
         return f"{thread}(the stack can't be followed further out)"
+    if place.kind is PlaceKind.PYTHON:
+        return f"{thread}(Python functions that are not known)"
     if place.kind is PlaceKind.LEFT_OUT:
         return "(functions between are left out)"
     if place.kind is PlaceKind.LINE:

@@ -121,6 +121,18 @@ def test_a_stack_that_ends_early_starts_at_a_cut() -> None:
     ]
 
 
+def test_functions_of_python_that_are_not_known_have_a_place() -> None:
+    """In place of the interpreter's frames, one for as many as stand together."""
+    runs = (frame("_PyEval_EvalFrameDefault", "python3"), frame("call", "python3"))
+    stack = receives(
+        frame("wrapper", "numpy.so"), *runs, *runs, frame("apply", "numpy.so"), *runs, frame("main", "python3")
+    )
+    assert lines(call_tree(of((stack,)))) == [
+        *("0 (Python): [0]", "1 apply: [0]", "2 (Python): [0]", "3 wrapper: [0]", "4 MPI_Recv: [0]")
+    ]
+    assert "(Python)" not in str(lines(call_tree(of((stack,)), all_frames=True)))
+
+
 def test_functions_without_a_name_are_distinct_places() -> None:
     """By their address; the one that the C library calls is main."""
     one, other = replace(frame(""), address=0x1180), replace(frame(""), address=0x2200)

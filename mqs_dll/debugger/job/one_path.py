@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mqs_dll.job.records import CallStack, CodeOwner, Frame, Repeat
-
-_EVALUATES = "_PyEval_EvalFrameDefault"
-"""The function of CPython that runs Python functions (3.6 and later: Python/ceval.c)."""
+from mqs_dll.job.records import CallStack, Frame, Repeat
 
 _MAX_TURN = 4
 """Functions that call one another in a circle."""
@@ -21,20 +18,16 @@ def with_python(stack: CallStack, runs: Sequence[Sequence[Frame]]) -> CallStack:
     Where there are not as many calls of the interpreter as ``runs``, it can't be determined which runs what, and the
     stack stays as it is.
     """
-    if sum(map(_evaluates, stack.frames)) != len(runs):
+    if sum(frame.runs_python for frame in stack.frames) != len(runs):
         return stack
     left = iter(runs)
     frames: list[Frame] = []
     in_call = 0
     for place, frame in enumerate(stack.frames):
-        frames += next(left) if _evaluates(frame) else [frame]
+        frames += next(left) if frame.runs_python else [frame]
         if place + 1 == stack.in_call:
             in_call = len(frames)
     return replace(stack, frames=tuple(frames), in_call=in_call)
-
-
-def _evaluates(frame: Frame) -> bool:
-    return frame.function == _EVALUATES and frame.owner is CodeOwner.PYTHON
 
 
 def folded(stack: CallStack) -> CallStack:

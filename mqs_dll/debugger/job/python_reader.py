@@ -44,14 +44,14 @@ class PythonStack:
     where there are too many."""
 
 
-class ThreadStack(NamedTuple):
+class PythonThread(NamedTuple):
     """A stack and whose it is."""
 
     thread: int
     stack: PythonStack
 
 
-STACKS = Codecs({}).of(tuple[ThreadStack, ...])
+STACKS = Codecs({}).of(tuple[PythonThread, ...])
 
 
 def answer(question: Mapping[str, Any]) -> Any:
@@ -63,7 +63,7 @@ def answer(question: Mapping[str, Any]) -> Any:
     else:
         core, program = Path(question["core"]), Path(question["program"])
         found = _read_all(lambda: engine.get_process_threads_for_core(core, program, locals=True))
-    return STACKS.write(tuple(ThreadStack(*each) for each in found.items()))
+    return STACKS.write(tuple(PythonThread(*each) for each in found.items()))
 
 
 def _read_all(threads: Callable[[], Iterable[Any]]) -> Mapping[int, PythonStack]:
@@ -94,7 +94,8 @@ def _read(frames: Sequence[Any]) -> PythonStack:
 def _frame(frame: Any) -> Frame:
     file = frame.code.filename
     owner = CodeOwner.PYTHON if _MPI4PY in PurePath(file).parts else CodeOwner.PROGRAM
-    return Frame(frame.code.scope, PurePath(file).name, file, frame.code.location.lineno, Language.PYTHON, owner)
+    line = frame.code.location.lineno or None  # 0 before the first one
+    return Frame(frame.code.scope, PurePath(file).name, file, line, Language.PYTHON, owner)
 
 
 def _runs(frames: Sequence[tuple[Frame, Any]]) -> tuple[tuple[Frame, ...], ...]:

@@ -28,7 +28,9 @@ from mqs_dll.debugger.job.peek import CallFrame
 from mqs_dll.debugger.job.stacks import Captured, StackTracer, capture, unwind
 from mqs_dll.debugger.live import LiveProcess, environment_variable, missing_files
 from mqs_dll.debugger.proc import read_stat, read_status, slices
-from mqs_dll.debugger.stopping.stop import all_stopped
+from mqs_dll.debugger.stopping.holder import Holder
+from mqs_dll.debugger.stopping.limit import Limit
+from mqs_dll.debugger.stopping.stop import all_stopped, stopped
 from mqs_dll.job.facts import Obstacle, explain, sizes_by_handle
 from mqs_dll.job.found import FoundRank
 from mqs_dll.job.records import CallStack, Halt, RankState
@@ -36,6 +38,8 @@ from mqs_dll.job.snapshot import Hidden, Snapshot
 
 CURRENT_TEST = "PYTEST_CURRENT_TEST"
 """The variable in which pytest has the test that runs."""
+_TRIES = 5
+"""To see a process's Python while it stands."""
 MAX_TEST = 300
 """Characters of a test's name that are kept."""
 
@@ -61,6 +65,10 @@ class LiveRank:
         """As JobProcess has it, of the last sample."""
         self.halt: Halt | None = None
         """What kept it standing in the last sample, other than we."""
+        self._in_vain = 0
+        """How often it was stopped again for its stacks, and nothing seen."""
+        self.stopped_again = 0.0
+        """Seconds that it was stopped for its stacks alone, in the last sample."""
         self.slices = 0
         """As Sample has it, of the last sample."""
         self._failure: MqsError | None = None
@@ -145,16 +153,24 @@ class LiveRank:
         if (self.snapshot is not None or is_starting) and self._process is not None:
             self._captured = capture(self._process, stop.registers(self.found.pid))
 
-    def unwind(self) -> None:
-        """Follow the stacks that were captured in the last sample; the process may run."""
+    def unwind(self, limit: Limit, holder: Holder | None) -> None:
+        """Follow the stacks that were captured in the last sample; the process may run.
+
+        One that runs Python may be stopped once more, for as long as a limit, by a holder.
+        """
         captured, self._captured = self._captured, None
         self.stacks, self.test = (), ""
+        self.stopped_again = 0.0
         process = self._process
         if captured and process:
             sizes = {} if self.snapshot is None else sizes_by_handle(self.snapshot)
-            stacks = unwind(captured, process, self._tracer, sizes)
+            again = stopped(self.found.pid, process.started, limit=limit, holder=holder)
+            stacks = unwind(captured, process, self._tracer, sizes, again if self._in_vain < _TRIES else None)
+            self.stopped_again = again.stop_time
             self.stacks = stacks if isinstance(stacks, Hidden) else tuple(_with_lock(each, process) for each in stacks)
-            if not isinstance(stacks, Hidden) and any(stack.python for stack in stacks):
+            has_python = not isinstance(stacks, Hidden) and any(stack.python for stack in stacks)
+            self._in_vain = 0 if has_python else self._in_vain + (again.stop_time > 0)
+            if has_python:
                 self.test = environment_variable(process, CURRENT_TEST).decode(errors="replace")[:MAX_TEST]
 
     def watched(self) -> tuple[LiveProcess, list[CallFrame]] | None:

@@ -168,7 +168,7 @@ class Here(Closes):
         """Return what was read; the ranks run, and their stacks are followed now."""
         with TIME_BUDGET.within(_SECONDS_TO_FOLLOW):
             for rank in self._ranks:
-                rank.unwind()
+                rank.unwind(self.how.limit, self._holder)
         found = [self._process(rank, at) for rank in self._ranks]
         self._moved.clear()
         return found
@@ -220,7 +220,7 @@ class Here(Closes):
         moved = self._moved.get(found.pid)
         sample = Sample(
             at,
-            replace(snapshot, stop_time=self.stop_time),
+            replace(snapshot, stop_time=self.stop_time + rank.stopped_again),
             self._stacks_of(rank),
             progressed=moved is True,
             watched=moved is not None,

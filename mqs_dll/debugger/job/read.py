@@ -154,7 +154,9 @@ class JobReader(Closes):
             mpi=next((mpi_name(each.samples[0].snapshot) for each in processes if each.samples), ""),
             launcher=self._found.launcher,
             stopped=how.stop,
-            stop_time=ranks.stop_time,
+            stop_time=max(
+                [ranks.stop_time, *(each.samples[-1].snapshot.stop_time for each in complete if each.samples)]
+            ),
             interval=0.0,
             counted=how.count,
             stop_skew=ranks.stop_skew,

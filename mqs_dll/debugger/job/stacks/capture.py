@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mqs_dll.debugger.proc import turns
+
 if TYPE_CHECKING:
     from mqs_dll.debugger.live import LiveProcess
 
@@ -40,6 +42,8 @@ class ThreadStack:
     """The stack from a little below the stack pointer up: as far as it goes, or as is copied at most."""
     is_whole: bool
     """Whether that is as far as it goes."""
+    turns: tuple[int, ...] = ()
+    """How long it had run, and how often (proc.turns)."""
 
     def fetch(self, address: int, size: int) -> bytes:
         """Return what was copied of an address range, fewer bytes or none where it wasn't."""
@@ -91,4 +95,5 @@ def _capture_thread(process: LiveProcess, thread: int, registers: bytes, sp_offs
     most = _MAIN_STACK if thread == process.pid else _THREAD_STACK
     # A read ends where the mapping does; of a thread's own stack, the limit keeps it from going far beyond.
     data = process.part(base, most)
-    return ThreadStack(thread, registers, base, data, is_whole=0 < len(data) < most)
+    whole = 0 < len(data) < most
+    return ThreadStack(thread, registers, base, data, is_whole=whole, turns=turns(thread, process.pid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from mqs_dll.job.codec import DamagedError
 from mqs_dll.job.records import CallStack
 
 MISSING = "pystack is not installed, which shows the line of a Python program: pip install 'libmqs[python]'"
-NOT_FOUND = "pystack did not find the Python line of a rank that is in the interpreter (`pystack remote PID` says why)"
+NOT_FOUND = (
+    "the Python line of a rank that is in the interpreter isn't known: it went on while pystack read it, or pystack "
+    "did not find it (`pystack remote PID` says why)"
+)
 _MEMORY = 1 << 31
 _PATIENCE = 30.0
 """Seconds for one process."""
@@ -32,12 +35,19 @@ def missing_for(stacks: Iterable[CallStack]) -> str:
     return (NOT_FOUND if _pystack.can_run else MISSING) if in_python else ""
 
 
-def python_stacks(pid: int) -> Mapping[int, PythonStack]:
+def can_read_python() -> bool:
+    """Return whether pystack is there."""
+    return _pystack.can_run
+
+
+def python_stacks(pid: int, meanwhile: Callable[[], object] | None = None) -> Mapping[int, PythonStack]:
     """Return the stacks of a process's threads in Python by thread ID; none where they can't be determined.
 
-    The process may run: one that goes on is seen a little later than its registers were.
+    Args:
+        pid: the process, which may run: one that goes on is seen a little later than its registers were.
+        meanwhile: what to do every millisecond while they are read.
     """
-    found = _ask({"pid": pid})
+    found = _ask({"pid": pid}, meanwhile)
     known = threads_known_to(pid) if found else {}  # it has their IDs from the process itself
     return {known[thread]: stack for thread, stack in found.items() if thread in known}
 
@@ -47,10 +57,10 @@ def python_stacks_in_core(core: Path, program: str) -> Mapping[int, PythonStack]
     return _ask({"core": str(core), "program": program})
 
 
-def _ask(question: Mapping[str, Any]) -> Mapping[int, PythonStack]:
+def _ask(question: Mapping[str, Any], meanwhile: Callable[[], object] | None = None) -> Mapping[int, PythonStack]:
     if not _pystack.can_run:
         return {}
     try:
-        return dict(STACKS.read(_pystack.ask(question, _PATIENCE) or []))
+        return dict(STACKS.read(_pystack.ask(question, _PATIENCE, meanwhile) or []))
     except DamagedError:
         return {}
