@@ -90,7 +90,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     out.add_argument(
         "--all-frames",
         action="store_true",
-        help="with --tree: also functions inside of MPI calls and of the interpreter",
+        help="with --tree, --folded and --speedscope: also functions inside of MPI calls and of the interpreter",
     )
     out.add_argument("--folded", metavar="FILE", help="write the call tree for flame graphs, a line for each path")
     out.add_argument("--speedscope", metavar="FILE", help="write the call tree as JSON for speedscope.app")

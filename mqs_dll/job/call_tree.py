@@ -37,7 +37,7 @@ class PlaceKind(Enum):
     """Functions in the middle of a path that is longer than MAX_DEPTH."""
 
 
-class Place(NamedTuple):
+class CallPlace(NamedTuple):
     """What ranks have in common: a function and the line that it was called from."""
 
     kind: PlaceKind
@@ -74,7 +74,7 @@ class Members(NamedTuple):
 class CallNode:
     """A place, who was there, and where these went on."""
 
-    place: Place
+    place: CallPlace
     members: tuple[Members, ...]
     """Those that were there in every sample first."""
     times: tuple[int, int]
@@ -146,46 +146,46 @@ def call_tree(job: Job, *, all_frames: bool = False) -> CallTree:
 
 # ---------------------------------------------------------------- one path
 
-_Path = tuple[tuple[Place, int], ...]
+_Path = tuple[tuple[CallPlace, int], ...]
 """Places from main inwards, and how often each stands in a row."""
 
 
 def _path(stack: CallStack, *, is_main: bool, all_frames: bool) -> _Path:
     shown = range(len(stack.frames)) if all_frames else _without_starts(stack, _telling(stack))
     times = {at: turns for start, length, turns in stack.repeats for at in range(start, start + length)}
-    found: list[tuple[Place, int]] = []
+    found: list[tuple[CallPlace, int]] = []
     if stack.complete is False:
-        found.append((Place(PlaceKind.CUT, "", "", 0, None, None), 1))
+        found.append((CallPlace(PlaceKind.CUT, "", "", 0, None, None), 1))
     caller = None
     outer = len(stack.frames)
     for place in reversed(shown):
         if any(frame.runs_python for frame in stack.frames[place + 1 : outer]):
-            found.append((Place(PlaceKind.PYTHON, "", "", 0, None, None, Language.PYTHON), 1))
+            found.append((CallPlace(PlaceKind.PYTHON, "", "", 0, None, None, Language.PYTHON), 1))
         outer = place
         found.append((_place(stack, place, caller), times.get(place, 1)))
         caller = stack.frames[place]
     if not found and stack.call:  # older files don't have which frames are the call's
-        found.append((Place(PlaceKind.MPI_CALL, stack.call, "", 0, None, None), 1))
+        found.append((CallPlace(PlaceKind.MPI_CALL, stack.call, "", 0, None, None), 1))
     innermost = stack.frames[shown[0]] if shown else None
     if innermost and innermost.line is not None and found[-1][0].kind is PlaceKind.FUNCTION:
-        line = Place(PlaceKind.LINE, "", innermost.module, 0, innermost.file, innermost.line, innermost.language)
+        line = CallPlace(PlaceKind.LINE, "", innermost.module, 0, innermost.file, innermost.line, innermost.language)
         found.append((line, 1))
     if len(found) > MAX_DEPTH:
         half = MAX_DEPTH // 2
-        found[half:-half] = [(Place(PlaceKind.LEFT_OUT, "", "", 0, None, None), 1)]
+        found[half:-half] = [(CallPlace(PlaceKind.LEFT_OUT, "", "", 0, None, None), 1)]
     if found and not is_main:
         found[0] = (found[0][0]._replace(is_thread=True), found[0][1])
     return tuple(found)
 
 
-def _place(stack: CallStack, place: int, caller: Frame | None) -> Place:
+def _place(stack: CallStack, place: int, caller: Frame | None) -> CallPlace:
     frame = stack.frames[place]
     file, line = (caller.file, caller.line) if caller else (None, None)
     if stack.call and place == stack.in_call - 1:
-        return Place(PlaceKind.MPI_CALL, stack.call, "", 0, file, line)
+        return CallPlace(PlaceKind.MPI_CALL, stack.call, "", 0, file, line)
     function = frame.function or ("main" if _is_main(stack, place) else "")
     address = 0 if function else frame.address
-    return Place(PlaceKind.FUNCTION, function, frame.module, address, file, line, frame.language)
+    return CallPlace(PlaceKind.FUNCTION, function, frame.module, address, file, line, frame.language)
 
 
 def _telling(stack: CallStack) -> list[int]:
@@ -233,7 +233,7 @@ def _is_main(stack: CallStack, place: int) -> bool:
 class _Growing:
     """A node while paths are added."""
 
-    children: dict[Place, _Growing] = field(default_factory=dict)
+    children: dict[CallPlace, _Growing] = field(default_factory=dict)
     samples: dict[int, int] = field(default_factory=dict)
     """Of each process that was there a number with a bit for each sample."""
     least: int = 0

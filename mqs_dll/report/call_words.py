@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqs_dll.contract.escape import visible
-from mqs_dll.job.call_tree import CallNode, CallTree, Members, Place, PlaceKind
+from mqs_dll.job.call_tree import CallNode, CallPlace, CallTree, Members, PlaceKind
 from mqs_dll.job.records import Job
 from mqs_dll.report.names import titled
 
 
-def named(place: Place) -> str:
+def named(place: CallPlace) -> str:
     """Return what a place is called: "solve", "MPI_Recv", "solver+0x11d3" for a function without a name."""
     thread = "thread: " if place.is_thread else ""
     if place.kind is PlaceKind.CUT:
@@ -25,12 +25,12 @@ def named(place: Place) -> str:
     return visible(f"{thread}{place.function or unnamed}")
 
 
-def called_from(place: Place) -> str:
+def called_from(place: CallPlace) -> str:
     """Return the line that a place was called from: "halo.c:88"; empty where it isn't known, or is the place itself."""
     return "" if place.kind is PlaceKind.LINE or place.file is None or place.line is None else _line(place)
 
 
-def _line(place: Place) -> str:
+def _line(place: CallPlace) -> str:
     return visible(f"{(place.file or '').rpartition('/')[2]}:{place.line}")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mqs_dll.contract.escape import visible
-from mqs_dll.job.call_tree import CallNode, CallTree, Place
+from mqs_dll.job.call_tree import CallNode, CallPlace, CallTree
 from mqs_dll.job.records import Job
 from mqs_dll.report.call_words import called_from, named
 
@@ -31,7 +31,7 @@ def folded(tree: CallTree) -> str:
 
 def speedscope(job: Job, tree: CallTree) -> str:
     """Return the paths of a job's tree as speedscope's JSON, in ASCII: a profile whose unit is none."""
-    numbers: dict[Place, int] = {}
+    numbers: dict[CallPlace, int] = {}
     samples, weights = [], []
     for path, count in _paths(tree):
         samples.append([numbers.setdefault(place, len(numbers)) for place in path])
@@ -47,7 +47,7 @@ def speedscope(job: Job, tree: CallTree) -> str:
     return json.dumps(document) + "\n"
 
 
-def _frame(place: Place) -> dict[str, Any]:
+def _frame(place: CallPlace) -> dict[str, Any]:
     """Return a place as speedscope has it: the line is that of the call."""
     frame: dict[str, Any] = {"name": named(place)}
     if called_from(place):
@@ -55,9 +55,9 @@ def _frame(place: Place) -> dict[str, Any]:
     return frame
 
 
-def _paths(tree: CallTree) -> Iterator[tuple[tuple[Place, ...], int]]:
+def _paths(tree: CallTree) -> Iterator[tuple[tuple[CallPlace, ...], int]]:
     """Yield each path at whose end somebody was, and how often somebody was there."""
-    left: list[tuple[CallNode, tuple[Place, ...]]] = [(node, ()) for node in reversed(tree.roots)]
+    left: list[tuple[CallNode, tuple[CallPlace, ...]]] = [(node, ()) for node in reversed(tree.roots)]
     while left:
         node, above = left.pop()
         path = (*above, node.place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
@@ -43,6 +44,28 @@ def check_findings(document: Mapping[str, Any], scene: Scene, mpi: Mpi) -> None:
     ]
 
 
+def paths_of(document: Mapping[str, Any]) -> dict[int, tuple[str, str, str, int]]:
+    """Return where each process is in a report's call tree: outermost function, call, and file and line of that.
+
+    Each has been there in all samples.
+    """
+    nodes = document["call_tree"]["nodes"]
+    inner = {each["parent"] for each in nodes}
+    found = {}
+    for place, node in enumerate(nodes):
+        if place in inner:
+            continue
+        outer = node
+        while outer["parent"] is not None:
+            outer = nodes[outer["parent"]]
+        for members in node["members"]:
+            assert members["seen"] == members["samples"]
+            for first, last in members["processes"]:
+                path = (outer["function"], node["function"], Path(node["file"]).name, node["line"])
+                found.update(dict.fromkeys(range(first, last + 1), path))
+    return found
+
+
 def compared(document: Mapping[str, Any], mpi: Mpi, verdict: str = "proved") -> dict[str, str]:
     """Return what docs/support-matrix.md says of a place, after comparing a report of the hang there.
 
@@ -54,6 +77,10 @@ def compared(document: Mapping[str, Any], mpi: Mpi, verdict: str = "proved") -> 
     assert [(each["state"], each["call"], each["where"]) for each in document["processes"]] == [
         ("read", call.partition("(")[0], f"{HANG.file}:{line}") for call, line in zip(CALLS, lines, strict=True)
     ]
+    assert paths_of(document) == {
+        rank: ("main", call.partition("(")[0], HANG.file, line)
+        for rank, (call, line) in enumerate(zip(CALLS, lines, strict=True))
+    }
     communicators = document["processes"][1]["samples"][-1]["snapshot"]["communicators"]
     (halo,) = (each["queues"] for each in communicators if each["name"] == "halo exchange")
     fields = ("status", "desired_local_rank", "desired_tag", "desired_length")
