@@ -2,8 +2,9 @@
 
 Each node's agent is a small script of the shell, started by ClusterShell on this machine, which answers with a recorded
 part of a made-up job (tests/support/synthetic_job.py). So the figures are of the head: it starts the agents, finds the
-ranks, reads them twice, judges and prints. Times on the clock have the agents in them, and all else on the machine.
-With --compare it is what `mqs run` has for each interval: the agents say whether the memory of their ranks has changed.
+ranks, reads them twice, judges and prints, in the end also the call tree of a hundred kinds of paths. Times on the
+clock have the agents in them, and all else on the machine. With --compare it is what `mqs run` has for each interval:
+the agents say whether the memory of their ranks has changed.
 
     python -m benchmarks.nodes [--nodes 10 100 1000] [--ranks 10] [--compare]
 
@@ -35,8 +36,9 @@ from mqs_dll.debugger.job.nodes.agents import Agents, AgentStart
 from mqs_dll.debugger.job.ranks import ReadingOptions
 from mqs_dll.debugger.job.read import JobReader, sample_on
 from mqs_dll.job.found import FoundRank, FoundWorld
-from mqs_dll.job.records import Job
+from mqs_dll.job.records import CallStack, Frame, Job, Sample
 from mqs_dll.job.shared import garbage_left_alone
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report import text
 from mqs_dll.verdict.conclude import conclude
 from tests.support.synthetic_job import SCENARIOS
@@ -46,6 +48,8 @@ GOAL_SECONDS, GOAL_MEGABYTES = 30.0, 1500.0
 
 _MARK = "benchmark"
 _INTERVALS = 10
+_KINDS = 100
+"""Of paths to the ranks' calls."""
 _AGENT = r"""
 cd "$1/$NODE" || exit 127
 cat greeting
@@ -107,8 +111,7 @@ def measure_intervals(folder: Path, names: Sequence[str]) -> list[str]:
             comparing.progressed()
         each = (time.process_time() - looked) / _INTERVALS
         whole = str(agents.is_whole)
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return [f"{1000 * (looked - began):.0f}", f"{1000 * each:.1f}", f"{megabytes:.0f}", whole]
+    return [f"{1000 * (looked - began):.0f}", f"{1000 * each:.1f}", f"{_megabytes():.0f}", whole]
 
 
 def measure(folder: Path, names: Sequence[str]) -> list[str]:
@@ -124,13 +127,41 @@ def measure(folder: Path, names: Sequence[str]) -> list[str]:
         verdict = conclude(job)
         Console(width=120, file=io.StringIO()).print(text.render(job, verdict))
     times.append((time.monotonic(), time.process_time()))
+    before = _megabytes()
+    Console(width=100, file=(printed := io.StringIO())).print(text.render_tree(job, verdict))
+    times.append((time.monotonic(), time.process_time()))
+    more = f"{_megabytes() - before:.0f}, {len(printed.getvalue().splitlines())}"
     wall = [f"{after[0] - before[0]:.1f}" for before, after in itertools.pairwise(times)]
     own = [f"{after[1] - before[1]:.1f}" for before, after in itertools.pairwise(times)]
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     total = times[-1][0] - times[0][0]
     steps = [f"{one} ({other})" for one, other in zip(wall, own, strict=True)]
     processor = times[-1][1] - times[0][1]
-    return [*steps, f"{total:.1f} ({processor:.1f})", f"{megabytes:.0f}", verdict.outcome.name.lower()]
+    return [*steps, more, f"{total:.1f} ({processor:.1f})", f"{_megabytes():.0f}", verdict.outcome.name.lower()]
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def on_paths(job: Job, kinds: int) -> Job:
+    """Return a job whose ranks have come to their calls on so many kinds of paths."""
+
+    def moved(sample: Sample, rank: int) -> Sample:
+        if isinstance(sample.stacks, Hidden):
+            return sample
+        own = Frame(f"part_{rank % kinds}", "solver", "/src/parts.c", 7)
+        return replace(sample, stacks=tuple(_called_by(stack, own) for stack in sample.stacks))
+
+    processes = [
+        replace(process, samples=tuple(moved(sample, rank) for sample in process.samples))
+        for rank, process in enumerate(job.processes)
+    ]
+    return replace(job, processes=tuple(processes))
+
+
+def _called_by(stack: CallStack, function: Frame) -> CallStack:
+    frames = stack.frames
+    return replace(stack, frames=(*frames[: stack.in_call + 1], function, *frames[stack.in_call + 1 :]))
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -145,14 +176,14 @@ def main(words: Sequence[str] | None = None) -> int:
         names = [f"node{number}" for number in range(1, options.nodes[0] + 1)]
         print("|".join((measure_intervals if options.compare else measure)(options.replay, names)))
         return 0
-    steps = ("found s", "read twice s", "judged, printed s", "all s")
+    steps = ("found s", "read twice s", "judged, printed s", "tree s", "MB more, lines", "all s")
     table = Table("nodes", "ranks", "KB a node and look", *steps, "MB", "verdict")
     if options.compare:
         table = Table("nodes", "ranks", "first look ms", "each interval ms", "MB", "no node lost")
     make = next(iter(SCENARIOS.values()))
     for nodes in options.nodes:
         with tempfile.TemporaryDirectory() as name:
-            record(make(nodes * options.ranks), Path(name), options.ranks)
+            record(on_paths(make(nodes * options.ranks), _KINDS), Path(name), options.ranks)
             size = [] if options.compare else [f"{(Path(name) / 'node1/report.1').stat().st_size / 1000:.1f}"]
             again = [sys.executable, "-m", "benchmarks.nodes", "--nodes", str(nodes), "--replay", name]
             again += ["--compare"] if options.compare else []
