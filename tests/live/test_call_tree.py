@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from mqs_dll.commands import cli
 from mqs_dll.commands.api import read_job
+from mqs_dll.debugger.job import rank
+from mqs_dll.debugger.job.stacks.python import _pystack
+from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack, Job, Language
 from mqs_dll.job.snapshot import Hidden
 from tests.support.jobs import PROGRAMS, Compiler, running
@@ -54,18 +58,28 @@ while True:
     world.Bcast(mine, 0)
 """
 
-COMPUTING = f"""
+COMPUTING = """
+class Number:
+    def __abs__(self): return sum(range(2000))
+    def __neg__(self): return sum(range(2000))
+def one(): abs(Number())
+def other(): -Number()
+def compute():
+    while True:
+        one()
+        other()
+"""
+ALONE = f"""{COMPUTING}
 import sys
 sys.path.append({str(PROGRAMS / "hangs")!r})
-from hang import ready, world
-def one(): return sorted(range(40), key=of_one)
-def of_one(value): return -value
-def other(): return list(map(of_other, range(40)))
-def of_other(value): return value * 2
+from hang import ready
 ready()
-while True:
-    one()
-    other()
+compute()
+"""
+BESIDE = f"""{COMPUTING}
+from threading import Thread
+Thread(target=compute, daemon=True).start()
+{IN_TURN}
 """
 
 
@@ -86,7 +100,7 @@ def test_the_python_line_is_that_of_the_call(compiler: Compiler, tmp_path: Path,
     told = 0
     with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 2) as job:
         seen = read_job(job.wait_until_ready()[0]["pid"], samples=10, interval=0.05, count=False)
-    for stack in stacks_of(seen):
+    for stack, *_ in stacks_of(seen):
         if stack.call and stack.python:
             told += 1
             line = IN_TURN.splitlines()[(stack.python.line or 0) - 1]
@@ -94,30 +108,61 @@ def test_the_python_line_is_that_of_the_call(compiler: Compiler, tmp_path: Path,
     assert told
 
 
-def test_the_python_functions_of_a_rank_that_computes_are_those_of_one_moment(
-    compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi
+@pytest.mark.parametrize("source", [ALONE, BESIDE], ids=["main thread", "thread"])
+def test_the_python_functions_of_what_computes_are_those_of_one_moment(
+    source: str, compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi
 ) -> None:
-    """They stand in place of the interpreter's, though the rank goes on: it is stopped once more for that."""
+    """They stand in place of the interpreter's, though the rank goes on: it is stopped once more for that.
+
+    Of a thread beside one that calls MPI they aren't told, if it runs.
+    """
     program = tmp_path / "computing.py"
-    program.write_text(COMPUTING)
+    program.write_text(source)
     with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 2) as job:
         seen = read_job(job.wait_until_ready()[0]["pid"], samples=5, interval=0.05, count=False)
-    stacks = stacks_of(seen)
+    stacks = [each[-1] for each in stacks_of(seen)]
     known = [stack for stack in stacks if not any(frame.runs_python for frame in stack.frames)]
-    assert len(known) > len(stacks) / 2  # where the interpreter goes from one function into the next, nothing is told
+    # Where the interpreter goes from one function into the next, nothing is told.
+    assert source == BESIDE or len(known) > len(stacks) / 2
+    called = set()
     for stack in known:
-        python = [frame.function for frame in stack.frames if frame.language is Language.PYTHON][::-1]
-        assert python in (
-            ["<module>"],
-            *(["<module>", *each] for each in (["one"], ["other"])),
-            ["<module>", "one", "of_one"],
-            ["<module>", "other", "of_other"],
-        )
         assert stack.complete
+        python = [frame.function for frame in stack.frames if frame.language is Language.PYTHON]
+        if python[0].startswith("__"):
+            assert python[1] == {"__abs__": "one", "__neg__": "other"}[python[0]]
+            (place,) = (place for place, frame in enumerate(stack.frames) if frame.function == python[1])
+            called.add((python[0], stack.frames[place - 1].address))
+    assert len(called) == len({function for function, _ in called})  # each is called from one place of the interpreter
 
 
-def stacks_of(job: Job) -> list[CallStack]:
-    """Return the main threads' stacks in all samples."""
+def test_a_rank_is_not_stopped_in_vain_again_and_again(
+    compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five times, if its Python functions can't be seen; how long it stood for that is told too."""
+    program = tmp_path / "computing.py"
+    program.write_text(ALONE)
+    stops = []
+
+    class Longer(stopped):
+        def __enter__(self) -> Longer:
+            super().__enter__()
+            stops.append(self)
+            time.sleep(0.3)
+            return self
+
+    monkeypatch.setattr(rank, "stopped", Longer)
+    monkeypatch.setattr(_pystack, "ask", lambda *_: [])
+    with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 1) as job:
+        seen = read_job(job.wait_until_ready()[0]["pid"], samples=7, interval=0.05, count=False)
+    assert len(stops) == 5
+    (process,) = seen.processes
+    told = [sample.snapshot.stop_time for sample in process.samples[:5]]
+    assert [time > stop.stop_time > 0.3 for time, stop in zip(told, stops, strict=True)] == [True] * 5
+    assert seen.stop_time == max(sample.snapshot.stop_time for sample in process.samples)
+
+
+def stacks_of(job: Job) -> list[tuple[CallStack, ...]]:
+    """Return the stacks of each process in each sample, the main thread's first."""
     found = [sample.stacks for process in job.processes for sample in process.samples]
     assert found
-    return [each[0] for each in found if not isinstance(each, Hidden)]
+    return [each for each in found if not isinstance(each, Hidden)]
