@@ -135,6 +135,26 @@ def test_the_python_functions_of_what_computes_are_those_of_one_moment(
     assert len(called) == len({function for function, _ in called})  # each is called from one place of the interpreter
 
 
+def test_show_has_the_whole_path_of_a_rank_that_computes(
+    compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its functions in Python stand between those of the interpreter, out to where it starts."""
+    program = tmp_path / "computing.py"
+    program.write_text(ALONE)
+    with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 1) as job:
+        pid = job.wait_until_ready()[0]["pid"]
+        for _ in range(10):
+            cli.main(["show", str(pid), "--stack"])
+            stack, _, _ = capsys.readouterr().out.partition("\nProcess ")
+            if "in computing.py" in stack:
+                break
+    last = [line.strip() for line in stack.splitlines() if not line.startswith("  a function without a name")]
+    outer = last.index(f"<module> in computing.py at {program}:{len(ALONE.splitlines())}")
+    assert last[outer - 1].startswith(f"compute in computing.py at {program}:")
+    assert last[outer + 1] == "PyEval_EvalCode in python"
+    assert last[-1].startswith("_start in python")
+
+
 def test_a_rank_is_not_stopped_in_vain_again_and_again(
     compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
