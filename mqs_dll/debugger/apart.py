@@ -30,6 +30,7 @@ _LARGEST = 1 << 26
 """Bytes of an answer."""
 _PIECE = 1 << 16
 _MEANWHILE = 0.001
+"""Seconds between two looks at something else."""
 _MAX_LOST = 60.0
 """Seconds that questions without an answer may take, all of them, until no more are asked."""
 

@@ -41,14 +41,14 @@ class CallPlace(NamedTuple):
     """What ranks have in common: a function and the line that it was called from."""
 
     kind: PlaceKind
-    function: str
+    function: str = ""
     """Empty where no symbol is known, and where the kind isn't FUNCTION or MPI_CALL."""
-    module: str
-    address: int
+    module: str = ""
+    address: int = 0
     """Of a function without a name: where its code lies in the module's file; else 0."""
-    file: str | None
+    file: str | None = None
     """Where it was called: the file of the function that called it. None where that isn't known."""
-    line: int | None
+    line: int | None = None
     language: Language = Language.NATIVE
     is_thread: bool = False
     """Whether it starts the path of a thread other than the main thread."""
@@ -155,24 +155,24 @@ def _path(stack: CallStack, *, is_main: bool, all_frames: bool) -> _Path:
     times = {at: turns for start, length, turns in stack.repeats for at in range(start, start + length)}
     found: list[tuple[CallPlace, int]] = []
     if stack.complete is False:
-        found.append((CallPlace(PlaceKind.CUT, "", "", 0, None, None), 1))
+        found.append((CallPlace(PlaceKind.CUT), 1))
     caller = None
     outer = len(stack.frames)
     for place in reversed(shown):
         if any(frame.runs_python for frame in stack.frames[place + 1 : outer]):
-            found.append((CallPlace(PlaceKind.PYTHON, "", "", 0, None, None, Language.PYTHON), 1))
+            found.append((CallPlace(PlaceKind.PYTHON, language=Language.PYTHON), 1))
         outer = place
         found.append((_place(stack, place, caller), times.get(place, 1)))
         caller = stack.frames[place]
     if not found and stack.call:  # older files don't have which frames are the call's
-        found.append((CallPlace(PlaceKind.MPI_CALL, stack.call, "", 0, None, None), 1))
+        found.append((CallPlace(PlaceKind.MPI_CALL, stack.call), 1))
     innermost = stack.frames[shown[0]] if shown else None
     if innermost and innermost.line is not None and found[-1][0].kind is PlaceKind.FUNCTION:
         line = CallPlace(PlaceKind.LINE, "", innermost.module, 0, innermost.file, innermost.line, innermost.language)
         found.append((line, 1))
     if len(found) > MAX_DEPTH:
         half = MAX_DEPTH // 2
-        found[half:-half] = [(CallPlace(PlaceKind.LEFT_OUT, "", "", 0, None, None), 1)]
+        found[half:-half] = [(CallPlace(PlaceKind.LEFT_OUT), 1)]
     if found and not is_main:
         found[0] = (found[0][0]._replace(is_thread=True), found[0][1])
     return tuple(found)
@@ -182,7 +182,7 @@ def _place(stack: CallStack, place: int, caller: Frame | None) -> CallPlace:
     frame = stack.frames[place]
     file, line = (caller.file, caller.line) if caller else (None, None)
     if stack.call and place == stack.in_call - 1:
-        return CallPlace(PlaceKind.MPI_CALL, stack.call, "", 0, file, line)
+        return CallPlace(PlaceKind.MPI_CALL, stack.call, file=file, line=line)
     function = frame.function or ("main" if _is_main(stack, place) else "")
     address = 0 if function else frame.address
     return CallPlace(PlaceKind.FUNCTION, function, frame.module, address, file, line, frame.language)
