@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.records import CallStack, Job, Language
 from mqs_dll.job.snapshot import Hidden
 from tests.support.jobs import PROGRAMS, Compiler, running
-from tests.support.mpis import Mpi, find_mpis
+from tests.support.mpis import find_mpis
 
 pytestmark = pytest.mark.mpi
 
@@ -83,23 +85,32 @@ Thread(target=compute, daemon=True).start()
 """
 
 
+StartPython = Callable[[str, int], AbstractContextManager[int]]
+
+
 @pytest.fixture
-def mpi_with_python() -> Mpi:
-    """Return an MPI that has mpi4py."""
+def start_python(compiler: Compiler, tmp_path: Path) -> StartPython:
+    """Return what runs so many ranks of a program's text, on an MPI that has mpi4py, and yields rank 0's PID."""
     mpi = MPIS["mpich-4.3.2-pypi"]
     if mpi.missing or mpi.python is None:
         pytest.skip(mpi.missing or "mpi4py is not on this machine: python tests/install_mpis.py")
     pytest.importorskip("pystack", reason="pystack is not installed: pip install 'libmqs[python]'")
-    return mpi
+
+    @contextmanager
+    def start(text: str, ranks: int) -> Iterator[int]:
+        program = tmp_path / "program.py"
+        program.write_text(text)
+        with running(compiler, mpi, mpi.transports[0], str(program), ranks) as job:
+            yield job.wait_until_ready()[0]["pid"]
+
+    return start
 
 
-def test_the_python_line_is_that_of_the_call(compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi) -> None:
+def test_the_python_line_is_that_of_the_call(start_python: StartPython) -> None:
     """Of ranks that go on while their Python is read: it is the call's, or isn't told."""
-    program = tmp_path / "in_turn.py"
-    program.write_text(IN_TURN)
     told = 0
-    with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 2) as job:
-        seen = read_job(job.wait_until_ready()[0]["pid"], samples=10, interval=0.05, count=False)
+    with start_python(IN_TURN, 2) as pid:
+        seen = read_job(pid, samples=10, interval=0.05, count=False)
     for stack, *_ in stacks_of(seen):
         if stack.call and stack.python:
             told += 1
@@ -109,17 +120,13 @@ def test_the_python_line_is_that_of_the_call(compiler: Compiler, tmp_path: Path,
 
 
 @pytest.mark.parametrize("source", [ALONE, BESIDE], ids=["main thread", "thread"])
-def test_the_python_functions_of_what_computes_are_those_of_one_moment(
-    source: str, compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi
-) -> None:
+def test_the_python_functions_of_what_computes_are_those_of_one_moment(source: str, start_python: StartPython) -> None:
     """They stand in place of the interpreter's, though the rank goes on: it is stopped once more for that.
 
     Of a thread beside one that calls MPI they aren't told, if it runs.
     """
-    program = tmp_path / "computing.py"
-    program.write_text(source)
-    with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 2) as job:
-        seen = read_job(job.wait_until_ready()[0]["pid"], samples=5, interval=0.05, count=False)
+    with start_python(source, 2) as pid:
+        seen = read_job(pid, samples=5, interval=0.05, count=False)
     stacks = [each[-1] for each in stacks_of(seen)]
     known = [stack for stack in stacks if not any(frame.runs_python for frame in stack.frames)]
     # Where the interpreter goes from one function into the next, nothing is told.
@@ -136,31 +143,26 @@ def test_the_python_functions_of_what_computes_are_those_of_one_moment(
 
 
 def test_show_has_the_whole_path_of_a_rank_that_computes(
-    compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi, capsys: pytest.CaptureFixture[str]
+    start_python: StartPython, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its functions in Python stand between those of the interpreter, out to where it starts."""
-    program = tmp_path / "computing.py"
-    program.write_text(ALONE)
-    with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 1) as job:
-        pid = job.wait_until_ready()[0]["pid"]
+    with start_python(ALONE, 1) as pid:
         for _ in range(10):
             cli.main(["show", str(pid), "--stack"])
             stack, _, _ = capsys.readouterr().out.partition("\nProcess ")
-            if "in computing.py" in stack:
+            if "in program.py" in stack:
                 break
-    last = [line.strip() for line in stack.splitlines() if not line.startswith("  a function without a name")]
-    outer = last.index(f"<module> in computing.py at {program}:{len(ALONE.splitlines())}")
-    assert last[outer - 1].startswith(f"compute in computing.py at {program}:")
-    assert last[outer + 1] == "PyEval_EvalCode in python"
-    assert last[-1].startswith("_start in python")
+    named = [line.strip() for line in stack.splitlines() if not line.startswith("  a function without a name")]
+    outer = named.index(f"<module> in program.py at {tmp_path}/program.py:{len(ALONE.splitlines())}")
+    assert named[outer - 1].startswith(f"compute in program.py at {tmp_path}/program.py:")
+    assert named[outer + 1] == "PyEval_EvalCode in python"
+    assert named[-1].startswith("_start in python")
 
 
 def test_a_rank_is_not_stopped_in_vain_again_and_again(
-    compiler: Compiler, tmp_path: Path, mpi_with_python: Mpi, monkeypatch: pytest.MonkeyPatch
+    start_python: StartPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five times, if its Python functions can't be seen; how long it stood for that is told too."""
-    program = tmp_path / "computing.py"
-    program.write_text(ALONE)
     stops = []
 
     class Longer(stopped):
@@ -172,12 +174,12 @@ def test_a_rank_is_not_stopped_in_vain_again_and_again(
 
     monkeypatch.setattr(rank, "stopped", Longer)
     monkeypatch.setattr(_pystack, "ask", lambda *_: [])
-    with running(compiler, mpi_with_python, mpi_with_python.transports[0], str(program), 1) as job:
-        seen = read_job(job.wait_until_ready()[0]["pid"], samples=7, interval=0.05, count=False)
+    with start_python(ALONE, 1) as pid:
+        seen = read_job(pid, samples=7, interval=0.05, count=False)
     assert len(stops) == 5
     (process,) = seen.processes
-    told = [sample.snapshot.stop_time for sample in process.samples[:5]]
-    assert [time > stop.stop_time > 0.3 for time, stop in zip(told, stops, strict=True)] == [True] * 5
+    pairs = zip(process.samples[:5], stops, strict=True)
+    assert [sample.snapshot.stop_time > stop.stop_time > 0.3 for sample, stop in pairs] == [True] * 5
     assert seen.stop_time == max(sample.snapshot.stop_time for sample in process.samples)
 
 

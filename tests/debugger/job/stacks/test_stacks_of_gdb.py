@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,11 @@ from mqs_dll.debugger.job.stacks import StackTracer, capture
 from mqs_dll.debugger.job.stacks.follow import walk
 from mqs_dll.debugger.job.stacks.modules import Modules
 from mqs_dll.debugger.live import LiveProcess
-from mqs_dll.debugger.proc import read_stat
 from mqs_dll.debugger.stopping.stop import stopped
 from tests.support.gdb import gdb
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import find_mpis, skip_without
-from tests.support.targets import wait_until
+from tests.support.targets import states, wait_until
 
 pytestmark = pytest.mark.mpi
 
@@ -59,8 +57,7 @@ def test_a_stack_has_gdbs_frames(name: str, program: str, compiler: Compiler, tm
     with running(compiler, mpi, mpi.transports[0], program, RANKS) as job:
         for truth in job.wait_until_ready():
             pid = truth["pid"]
-            os.kill(pid, signal.SIGSTOP)
-            wait_until(partial(is_stopped, pid))
+            stop(pid)
             ours, whole = walked(pid)
             said = gdb("set backtrace past-main on", f"attach {pid}", f"source {script}", "detach")
             (line,) = (each for each in said.splitlines() if each.startswith("backtraces "))
@@ -69,17 +66,17 @@ def test_a_stack_has_gdbs_frames(name: str, program: str, compiler: Compiler, tm
             assert whole
 
 
-def is_stopped(pid: int) -> bool:
-    """Return whether a signal keeps a process standing."""
-    stat = read_stat(pid)
-    return stat is not None and stat.state == "T"
+def stop(pid: int) -> None:
+    """Have a signal keep all threads of a process standing."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: states(pid) == {"T"})
 
 
 def walked(pid: int) -> tuple[dict[int, list[int]], bool]:
     """Return where each frame of each thread goes on, innermost first, and whether all reach the first function."""
     with LiveProcess(pid) as process:
-        with stopped(pid) as stop:
-            captured = capture(process, stop.registers(pid))
+        with stopped(pid) as held:
+            captured = capture(process, held.registers(pid))
         tracer, modules = StackTracer(process.program, process.fetch), Modules(process)
         walks = {each.thread: walk(tracer.trace(each), modules) for each in captured.threads}
     pcs = {
