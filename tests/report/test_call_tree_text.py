@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mqs_dll.job.call_tree import call_tree
-from mqs_dll.job.records import CallStack, Frame, Job, Repeat
+from mqs_dll.job.records import CallStack, CodeOwner, Frame, Job, Repeat
 from mqs_dll.report import flame, terminal, text
 from mqs_dll.report.text import tree
 from mqs_dll.verdict.results import Outcome
@@ -96,6 +96,21 @@ def test_speedscope_gets_the_same_paths_and_counts() -> None:
     assert paths == {line.rpartition(" ")[0] for line in flame.folded(call_tree(found)).splitlines()}
     assert (sorted(profile["weights"]), profile["endValue"]) == ([1, 2], 3)
     assert document["shared"]["frames"][1] == {"name": "MPI_Recv", "file": "/src/halo.c", "line": 7}
+
+
+def test_what_is_not_known_of_a_path_stands_in_it() -> None:
+    """Where it can't be followed further out, and where Python's functions aren't known."""
+    stack = at("main", "_PyEval_EvalFrameDefault", "wrapper", "MPI_Recv")
+    frames = tuple(
+        replace(each, owner=CodeOwner.PYTHON) if each.function.startswith("_Py") else each for each in stack.frames
+    )
+    assert [line.strip() for line in printed(of(replace(stack, frames=frames, complete=False)))][2:] == [
+        "(the stack can't be followed further out)            0",
+        "main",
+        "(Python functions that are not known)",
+        "wrapper                                    halo.c:7",
+        "MPI_Recv                                   halo.c:7",
+    ]
 
 
 def test_recursion_has_a_count() -> None:
