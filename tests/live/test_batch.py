@@ -179,12 +179,15 @@ def test_the_warning_signal_has_a_job_sampled(title: str, nodes: Nodes, slurm: S
 @pytest.mark.root
 @pytest.mark.slow
 def test_slurm_sends_the_warning_before_the_limit(nodes: Nodes, slurm: Slurm, compiler: Compiler) -> None:
-    """The limit itself ends the job, whose state says so."""
-    script = SCRIPTS[SLURM].replace("--time=02:00:00", "--time=00:01:00").replace("@120", "@30")
-    assert "00:01:00" in script
-    assert "@30" in script
+    """The limit itself ends the job, whose state says so.
+
+    Slurm may warn a minute earlier than asked for: with a limit of one minute that may be before anybody listens.
+    """
+    script = SCRIPTS[SLURM].replace("--time=02:00:00", "--time=00:02:00").replace("@120", "@20")
+    assert "00:02:00" in script
+    assert "@20" in script
     with folder(nodes, compiler, LATE, {INPUT: HEALTHY}) as job, submitted(slurm, job, script) as number:
-        until(lambda: slurm.has_ended(number), 2 * LONG)
+        until(lambda: slurm.has_ended(number), 3 * LONG)
         printed = job.printed(number)
         assert slurm.state(number)[0] == "TIMEOUT", printed
         assert "mqs: SIGURG came" in printed
