@@ -3,6 +3,7 @@
 They compose the debugger side and the library side.
 
 - ``cli``: the one place that turns errors into sentences and exit codes; start reading here
+- ``welcome``: what ``mqs`` alone prints
 - ``api``: the Python interface, whose names ``mqs_dll`` offers
 - ``show``: one process
 - ``job``: a whole job and its verdict

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from mqs_dll import __version__
-from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch
+from mqs_dll.commands import agent, calibrate, demo, diff, gdb_init, job, show, watch, welcome
 from mqs_dll.commands.doctor import command as doctor
 from mqs_dll.commands.run import command as run
-from mqs_dll.contract.errors import InternalError, LimitError, MqsError
+from mqs_dll.contract.errors import DllError, InternalError, LimitError, MqsError
 from mqs_dll.debugger import library_path
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
 
@@ -155,10 +155,33 @@ class _Parser(argparse.ArgumentParser):
             stream.write(message)
 
 
+class _Version(argparse.Action):
+    """Prints what a report of a bug has to name."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **words: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **words)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib import metadata
+        from platform import python_version
+
+        try:
+            drgn = f"drgn {metadata.version('drgn')}"
+        except metadata.PackageNotFoundError:
+            drgn = "no drgn"
+        try:
+            library = str(library_path.library())
+        except DllError:
+            library = "no libmqs.so"
+        print(f"mqs {__version__} (Python {python_version()}, {drgn}, {library})")
+        raise SystemExit(EXIT_SHOWN)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="mqs", description="Find out why an MPI job hangs: who waits for whom, and for what.")
-    parser.add_argument("--version", action="version", version=f"mqs {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    parser.add_argument("--version", action=_Version, help="show the versions of mqs, Python and drgn, and exit")
+    parser.set_defaults(command=welcome.run)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
 
     for name, module, words in (
         ("job", job, "report what is wrong with a whole job: who waits for whom, and why"),

@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     """
     _check(options)
     if options.what is None and not (options.core or options.load or nodes.are_named(options)):
-        return _list_jobs()
+        return list_jobs()
     if options.dry_run:
         return _show_found(options)
     job = _obtain(options)
@@ -166,7 +166,8 @@ def _check(options: argparse.Namespace) -> None:
             options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
 
-def _list_jobs() -> int:
+def list_jobs() -> int:
+    """Print the MPI jobs of this machine, and Slurm's; return EXIT_LISTED."""
     from mqs_dll.debugger.job.find import find_jobs
     from mqs_dll.debugger.job.nodes import slurm
     from mqs_dll.report import listing, terminal

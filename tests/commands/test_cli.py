@@ -7,6 +7,7 @@ import importlib.metadata
 import io
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -108,7 +109,6 @@ def planner(bench: Path) -> Iterator[int]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["shw"],
         ["show"],
         ["show", "rank0"],
@@ -126,8 +126,27 @@ def test_wrong_usage(mqs: Command, arguments: list[str]) -> None:
 
 
 def test_the_version(mqs: Command) -> None:
-    """--version prints it."""
-    assert mqs("--version") == (0, f"mqs {__version__}\n", "")
+    """--version prints what a report of a bug needs: Python, drgn and the library, too."""
+    others = f"Python {platform.python_version()}, drgn {importlib.metadata.version('drgn')}, {library_path.library()}"
+    assert mqs("--version") == (0, f"mqs {__version__} ({others})\n", "")
+
+
+def test_the_version_where_things_are_missing(mqs: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is told all the same, and what is missing."""
+    monkeypatch.setattr(library_path, "PACKAGE", tmp_path)
+    monkeypatch.setattr(importlib.metadata.Distribution, "discover", lambda **_: iter(()))
+    said = f"mqs {__version__} (Python {platform.python_version()}, no drgn, no libmqs.so)\n"
+    assert mqs("--version") == (0, said, "")
+
+
+def test_alone_it_says_what_to_do(mqs: Command) -> None:
+    """The first commands, each one that exists, and the MPI jobs of this machine."""
+    said = mqs()
+    assert (said.code, said.err) == (0, "")
+    commands = re.findall(r"^    mqs (\w+)", said.out, re.MULTILINE)
+    assert len(commands) == 5
+    assert [each for each in commands if mqs(each, "--help").code] == []
+    assert re.search("^(MPI jobs on this machine|No MPI job of yours)", said.out, re.MULTILINE)
 
 
 # ---------------------------------------------------------------- failures
