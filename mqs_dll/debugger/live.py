@@ -80,7 +80,7 @@ class LiveImage:
             module.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
         program.load_module_debug_info(*self._modules)
         self._types_loaded = False
-        self._ranges = [[*(module.address_ranges or ())] for module in self._modules]
+        self._ranges = [ranges_of(module) for module in self._modules]
         self._known = _known(self._files())
 
     def file_of(self, module: drgn.Module) -> File | None:
@@ -328,6 +328,16 @@ def new_program() -> drgn.Program:
     program = drgn.Program()
     program.set_enabled_debug_info_finders(["standard"])  # not "debuginfod": never the network
     return program
+
+
+def ranges_of(module: drgn.Module) -> Sequence[tuple[int, int]]:
+    """Return where a module lies in memory: start and end of each range; none where that isn't known.
+
+    drgn knows of more than one since 0.0.32.
+    """
+    if hasattr(module, "address_ranges"):
+        return module.address_ranges or ()
+    return (module.address_range,) if module.address_range else ()
 
 
 def _open(pid: int) -> _Opened:

@@ -10,7 +10,7 @@ from mqs_dll.contract.errors import CoreError, FinalizedError, MqsError, NotInit
 from mqs_dll.debugger.bases import Closes, OfThisMachine
 from mqs_dll.debugger.core.core_file import CoreFile
 from mqs_dll.debugger.core.libraries import Libraries, Presence
-from mqs_dll.debugger.live import LiveImage, new_program
+from mqs_dll.debugger.live import LiveImage, new_program, ranges_of
 
 _ADDRESS_LIMIT = 1 << 64
 _MAX_NAMED = 3
@@ -150,7 +150,8 @@ class CoreProcess(Closes, OfThisMachine):
         """Let a module have its file where that is at hand, and no other; the kernel's own library is in the core."""
         if isinstance(module, drgn.VdsoModule):
             return
-        library = self.libraries.at(module.address_ranges[0][0]) if module.address_ranges else None
+        ranges = ranges_of(module)
+        library = self.libraries.at(ranges[0][0]) if ranges else None
         module.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
         if library is not None and library.path is not None:
             module.try_file(library.path)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import drgn
 
 from mqs_dll.debugger.inside import File, find_debug_files
-from mqs_dll.debugger.live import new_program
+from mqs_dll.debugger.live import new_program, ranges_of
 
 _MAX_FILES = 32
 
@@ -30,7 +30,7 @@ def lines_at(module: drgn.Module, address: int, file: File | None) -> tuple[Sour
         address: in the process.
         file: the module's.
     """
-    bias, range_ = module.loaded_file_bias, module.address_ranges
+    bias, range_ = module.loaded_file_bias, ranges_of(module)
     if file is None or bias is None or not range_:
         return ()
     linked = _Linked(file, module.build_id, range_[0][0] - bias, range_[-1][1] - bias)

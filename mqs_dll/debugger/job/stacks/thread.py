@@ -15,6 +15,7 @@ from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack, without_s
 from mqs_dll.debugger.job.stacks.follow import Step, Walk
 from mqs_dll.debugger.job.stacks.lines import SourceLine, lines_at
 from mqs_dll.debugger.job.stacks.modules import Modules, base_name
+from mqs_dll.debugger.live import ranges_of
 from mqs_dll.job.records import Argument, CallStack, CodeOwner, Frame
 
 _FINGERPRINTED = 256 << 10
@@ -182,7 +183,7 @@ def _may_be_inside(stack: ThreadStack, walked: Walk, modules: Modules) -> bool:
     if modules.mpi is None or modules.is_main(modules.mpi) or not stack.is_whole or not walked.steps:
         return True
     words = [*struct.unpack_from(f"<{len(stack.memory) // 8}Q", stack.memory), *walked.steps[0].registers.values()]
-    ranges = modules.mpi.address_ranges or ()
+    ranges = ranges_of(modules.mpi)
     return any(start <= word < end for word in map(without_signature, words) for start, end in ranges)
 
 

@@ -14,6 +14,7 @@ from mqs_dll.debugger.job.stacks.arguments.code import Code
 from mqs_dll.debugger.job.stacks.arguments.flow import Followed, Goal, UnknownWayError, follow
 from mqs_dll.debugger.job.stacks.arguments.remember import remembered
 from mqs_dll.debugger.job.stacks.modules import MappedProcess
+from mqs_dll.debugger.live import ranges_of
 
 _TWICE = ("setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp", "savectx", "vfork", "getcontext")
 """Functions that may return more than once."""
@@ -86,7 +87,7 @@ class LoadedCode:
             module = self._process.program.module(address)
         except LookupError:
             raise UnknownWayError("the code lies in no loaded file") from None
-        ranges = module.address_ranges
+        ranges = ranges_of(module)
         if not ranges:
             raise UnknownWayError("the code lies in no loaded file")
         header = min(start for start, _ in ranges)
