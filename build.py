@@ -189,9 +189,14 @@ def quoted(text: str) -> str:
 
 def extensions() -> list[Extension]:
     """Return the libraries as setuptools knows them; what depends on this machine is added by BuildLibraries."""
-    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra"]
+    # The path of the sources is in no library, so that all who build a wheel of them get the same.
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", f"-ffile-prefix-map={ROOT}=."]
+    dl, threads = ["-ldl"], ["-lpthread"]
+    if FOR_ANY_PYTHON:  # and for older releases of glibc, which have libraries for these
+        flags.append("-DMQS_FOR_OLD_GLIBC")
+        dl, threads = (["-Wl,--no-as-needed", f"-l:{name}"] for name in ("libdl.so.2", "libpthread.so.0"))
     # nodelete: Python can't be unloaded, so dlclose must not unload what calls it either.
-    link = ["-Wl,-z,nodelete", "-Wl,-z,defs", "-ldl", "-lpthread"]
+    link = ["-Wl,-z,nodelete", "-Wl,-z,defs", *dl, *threads]
     headers = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("csrc/*.h"), *ROOT.glob("include/*.h"))]
     return [
         Extension(
@@ -217,7 +222,7 @@ def extensions() -> list[Extension]:
             extra_compile_args=flags,
             extra_link_args=["-Wl,--version-script=csrc/libmqs_python.map", *link],
         ),
-        Extension("mqs_dll.libmqs_dll_name", ["csrc/dll_name.c"], extra_compile_args=flags, extra_link_args=["-ldl"]),
+        Extension("mqs_dll.libmqs_dll_name", ["csrc/dll_name.c"], extra_compile_args=flags, extra_link_args=dl),
     ]
 
 

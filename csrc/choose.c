@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "python_side.h"
 
+#include "glibc.h"
 #include "log.h"
 #include "trust.h"
 

@@ -7,6 +7,8 @@
  * Every program of the job has it in it: it prints nothing, and leaves errno, signals and the environment alone.
  */
 #define _GNU_SOURCE
+#include "glibc.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

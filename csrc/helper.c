@@ -11,6 +11,7 @@
  * descriptor, have signals arrive, cancel threads.
  */
 #define _GNU_SOURCE
+#include "glibc.h"
 #include "python_side.h"
 
 #include "trust.h"
@@ -30,7 +31,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -154,7 +154,7 @@ static int is_still_ours(void)
 {
     struct stat now;
 
-    return channel >= 0 && fstat(channel, &now) == 0 && now.st_dev == channel_is.st_dev
+    return channel >= 0 && stat_open_file(channel, &now) == 0 && now.st_dev == channel_is.st_dev
            && now.st_ino == channel_is.st_ino;
 }
 
@@ -589,7 +589,7 @@ static int connect_with(const char *python, const char *module, long long end)
     channel = ends[0];
     ends[0] = -1;
     owner = getpid();
-    fstat(channel, &channel_is);
+    stat_open_file(channel, &channel_is);
     if (receive_frame(&hello, (int)left) && hello.what == ANSWER) {
         snprintf(version, sizeof version, "%s", bytes);
         library->log("Python: %s for %s, by %s: ready", version, library->path, python);

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "glibc.h"
 #include "log.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ static void open_log(void)
         close(low);
     }
     log_file = high >= 0 ? high : low;
-    if (fstat(log_file, &log_file_is) != 0) {
+    if (stat_open_file(log_file, &log_file_is) != 0) {
         log_file = -1;
     }
 }
@@ -44,7 +44,7 @@ static int is_still_ours(void)
 {
     struct stat now;
 
-    return log_file >= 0 && fstat(log_file, &now) == 0 && now.st_dev == log_file_is.st_dev
+    return log_file >= 0 && stat_open_file(log_file, &now) == 0 && now.st_dev == log_file_is.st_dev
            && now.st_ino == log_file_is.st_ino;
 }
 

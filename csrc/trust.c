@@ -1,12 +1,12 @@
 /* Who may change what libmqs runs: its own files, and the Python of its helper process. */
 #define _GNU_SOURCE
+#include "glibc.h"
 #include "trust.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_OWNERS = 16, MAX_LINKS = 40 };
@@ -61,7 +61,7 @@ static void trust_writers(struct trusted *trusted, const char *path)
 {
     struct stat found;
 
-    if (lstat(path, &found) != 0) {
+    if (stat_file_or_link(path, &found) != 0) {
         return;
     }
     trust_user(trusted, found.st_uid);
@@ -91,7 +91,7 @@ static int check(const struct trusted *trusted, const char *path, struct stat *f
 {
     const char *into;
 
-    if (lstat(path, found) != 0) {
+    if (stat_file_or_link(path, found) != 0) {
         snprintf(reason, capacity, "%.500s can't be examined: %s", path, strerror(errno));
         return 0;
     }

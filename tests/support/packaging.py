@@ -74,7 +74,8 @@ def wheel_of_tools(folder: Path, *machine: str) -> Path:
     sources = copy_of_sources(folder / "sources")
     shutil.copytree(ROOT / "tools", sources / "tools")
     (sources / ".venv").symlink_to(sys.prefix)
-    return Path(done_well([str(sources / "tools/wheel"), str(folder), *machine]).strip())
+    date = {"SOURCE_DATE_EPOCH": "1764201600"}  # else it is the commit's, and this copy has none
+    return Path(done_well([str(sources / "tools/wheel"), str(folder), *machine], date).strip())
 
 
 def python_of(root: Path) -> str:
