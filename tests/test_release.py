@@ -42,3 +42,12 @@ def test_all_addresses_are_of_one_repository() -> None:
     addresses = re.findall(r'^\w+ = "(.*)"$', table, re.MULTILINE)
     assert len(addresses) >= 4
     assert [each for each in addresses if not each.startswith(cited)] == []
+
+
+def test_the_oldest_packages_that_will_do_are_those_that_are_tested() -> None:
+    """Each bound of pyproject.toml is a release in tools/constraints-oldest.txt."""
+    tested = dict(re.findall(r"^(\w+)==(\S+)$", (ROOT / "tools/constraints-oldest.txt").read_text(), re.MULTILINE))
+    needs = "".join(re.findall(r"^(?:dependencies|python) = \[([^\]]*)\]", PROJECT, re.MULTILINE))
+    bounds = dict(re.findall(r'"(\w+)>=([\d.]+)"', needs))
+    assert bounds.keys() == tested.keys()
+    assert [name for name, bound in bounds.items() if not f"{tested[name]}.".startswith(f"{bound}.")] == []
