@@ -8,6 +8,8 @@
 the version that pyproject.toml pins, as another one writes another file; and with each build for the debugger's side,
 which is Python (mqs_dll/debugger/_declared.py).
 
+It writes the manual page and what shells complete, too, from the command's own parser.
+
 ``MQS_WHEEL=any`` makes ``pip wheel .`` leave libmqs_python.so out, and tag the wheel for all Pythons (tools/wheel).
 
 (The PyPA tool of the same name is ``python -Im build`` in this directory.)
@@ -26,7 +28,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from setuptools import Distribution, Extension
@@ -40,6 +42,7 @@ DECLARED = "mqs_dll.debugger._declared"
 IN_PROCESS = "mqs_dll.libmqs_python"
 """What libmqs.so loads where Python can run in the debugger's own process."""
 PYTHON_HEADER = "Python.h"
+SHELL_FILES = Path("build/shell")
 FOR_ANY_PYTHON = os.environ.get("MQS_WHEEL") == "any"
 """Whether the wheel is to serve every CPython from 3.10 on: without what runs in one of them alone, so that libmqs.so
 works in a helper process."""
@@ -224,6 +227,45 @@ def extensions() -> list[Extension]:
         ),
         Extension("mqs_dll.libmqs_dll_name", ["csrc/dll_name.c"], extra_compile_args=flags, extra_link_args=dl),
     ]
+
+
+def shell_files() -> list[tuple[str, list[str]]]:
+    """Write the manual page and what bash, zsh and fish complete; return which belongs where, for setuptools."""
+    try:
+        import shtab
+        from argparse_manpage.manpage import Manpage
+    except ImportError as error:
+        print(f"libmqs: for want of {error.name} there will be neither a manual page nor completions.")
+        return []
+    sys.path.insert(0, str(ROOT))
+    os.environ["COLUMNS"] = "100"  # as wide as argparse makes its usage
+    from mqs_dll.commands.cli import parser
+
+    made = parser()
+    about = {"project_name": f"libmqs {version()}", "description": made.description, "manual_title": "User Commands"}
+    texts = {"share/man/man1/mqs.1": str(Manpage(made, about))}
+    for option in options_of(made):
+        if isinstance(option.metavar, str) and option.metavar.endswith(("FILE", "PATH", "DIR")):
+            option.complete = shtab.DIRECTORY if option.metavar == "DIR" else shtab.FILE  # type: ignore[attr-defined]
+    for shell, path in (
+        ("bash", "share/bash-completion/completions/mqs"),
+        ("zsh", "share/zsh/site-functions/_mqs"),
+        ("fish", "share/fish/vendor_completions.d/mqs.fish"),
+    ):
+        texts[path] = shtab.complete(made, shell)
+    for path, text in texts.items():
+        (ROOT / SHELL_FILES / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / SHELL_FILES / path).write_text(text)
+    return [(str(Path(path).parent), [str(SHELL_FILES / path)]) for path in texts]
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield the options and arguments of a parser and of its subcommands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from options_of(command)
 
 
 class BuildLibraries(build_ext):

@@ -1,4 +1,4 @@
-"""Adds to pyproject.toml what it can't say: the headers' place in the package, and how the C libraries are built."""
+"""Adds to pyproject.toml what it can't say: the place of the headers, the C libraries, the manual page."""
 
 import sys
 from pathlib import Path
@@ -7,11 +7,12 @@ from setuptools import find_packages, setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # build.py, which may be hidden by the PyPA tool `build`
 
-from build import BuildLibraries, TagWheel, extensions
+from build import BuildLibraries, TagWheel, extensions, shell_files
 
 setup(
     packages=[*find_packages(include=["mqs_dll", "mqs_dll.*"]), "mqs_dll.include"],
     package_dir={"mqs_dll.include": "include"},
     ext_modules=extensions(),
+    data_files=shell_files(),
     cmdclass={"build_ext": BuildLibraries, "bdist_wheel": TagWheel},
 )

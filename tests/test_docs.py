@@ -125,7 +125,7 @@ def test_the_readme_claims_what_the_tests_see() -> None:
 
 def subcommands() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command."""
-    for action in cli._parser()._actions:
+    for action in cli.parser()._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     raise AssertionError("mqs has no commands")
@@ -144,7 +144,7 @@ def test_every_command_line_is_one_that_mqs_takes(page: Path, capsys: pytest.Cap
     """Each example that starts with `mqs` is parsed without a complaint."""
     for words in command_lines(page.read_text()):
         try:
-            cli._parser().parse_args(words)
+            cli.parser().parse_args(words)
         except SystemExit:
             pytest.fail(f"mqs {shlex.join(words)}: {capsys.readouterr().err}")
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = os.environ.copy()
     os.environ.setdefault("DRGN_DISABLE_PLUGINS", "*")  # drgn's own commands, and what users add, are of no use here
     try:
-        options = _parser().parse_args(arguments, argparse.Namespace(environment=environment))
+        options = parser().parse_args(arguments, argparse.Namespace(environment=environment))
         command: Callable[[argparse.Namespace], int] = options.command
         if hasattr(sys.stdout, "reconfigure"):  # a name may hold what the terminal's encoding lacks
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -177,7 +177,8 @@ class _Version(argparse.Action):
         raise SystemExit(EXIT_SHOWN)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments; its manual page and what shells complete are made of it, too."""
     parser = _Parser(prog="mqs", description="Find out why an MPI job hangs: who waits for whom, and for what.")
     parser.add_argument("--version", action=_Version, help="show the versions of mqs, Python and drgn, and exit")
     parser.set_defaults(command=welcome.run)

@@ -23,6 +23,7 @@ from tests.support.packaging import copy_of_sources, load_build
 pytestmark = pytest.mark.slow
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+COMMANDS = ("job", "run", "show", "watch", "diff", "doctor", "calibrate", "demo", "gdb-init", "dll-path", "env")
 GENERATED = "csrc/generated/_libmqs.c"
 OLDEST = 10
 """The minor version of the oldest Python that libmqs runs on."""
@@ -80,6 +81,50 @@ def test_the_wheel_has_all_of_the_package(wheel: Path) -> None:
         "mqs_dll/debugger/_declared.py",
         "mqs_dll/include/mqs_interface.h",
     }
+
+
+@pytest.fixture(scope="module")
+def shared(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel's share/, as pip puts it beside bin/."""
+    folder = tmp_path_factory.mktemp("data")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder / f"libmqs-{__version__}.data/data/share"
+
+
+def test_the_manual_has_every_command(shared: Path) -> None:
+    """`man mqs` has each with its options, and is well-formed as far as man can tell."""
+    page = (shared / "man/man1/mqs.1").read_text().replace("\\-", "-")
+    assert [name for name in COMMANDS if f"mqs {name}" not in page] == []
+    assert "--suspect-after" in page
+    if not shutil.which("man"):
+        pytest.skip("there is no man on this machine: apt-get install man-db")
+    command = ["man", "--warnings", "--local-file", str(shared / "man/man1/mqs.1")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (shown.stderr, "who waits for whom" in shown.stdout) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["mqs", "wa"], ["watch"]),
+        (["mqs", "job", "--spee"], ["--speedscope"]),
+        (["mqs", "job", "--html", "/etc/os-rel"], ["/etc/os-release"]),
+        (["mqs", "run", "--on-stuck", "wa"], ["wait"]),
+    ],
+    ids=" ".join,
+)
+def test_bash_completes_commands_options_and_files(words: list[str], offered: list[str], shared: Path) -> None:
+    """As it is asked for after Tab."""
+    place = shared / "bash-completion/completions/mqs"
+    script = f"""
+        source {place}
+        COMP_WORDS=({" ".join(words)}) COMP_CWORD={len(words) - 1} COMP_LINE="{" ".join(words)}"
+        COMP_POINT=${{#COMP_LINE}}
+        _shtab_mqs mqs "{words[-1]}" "{words[-2]}"
+        printf '%s\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.returncode) == (offered, 0), done.stderr
 
 
 def test_the_library_works_where_the_wheel_is_unpacked(wheel: Path, tmp_path: Path) -> None:
