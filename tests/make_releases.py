@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.support.releases import DIRECTORY, PACKAGES, RELEASES, root_of
+from tests.support.releases import DIRECTORY, RELEASES, packages_of, root_of
 
 
 def mirrors() -> list[str]:
@@ -40,7 +40,7 @@ def provide(release: str) -> str:
     unfinished = DIRECTORY / f"{release}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     command = ["unshare", "--mount", "--propagation", "private"]  # what it mounts goes with it
-    command += ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    command += ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages_of(release))}"]
     command += ["--aptopt=Acquire::Check-Valid-Until false"]  # a mirror's testing may be some days behind
     command += [release, str(unfinished), f"deb {mirrors()[0]} {release} main"]
     made = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)

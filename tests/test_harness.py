@@ -49,10 +49,11 @@ def test_a_tree_that_lacks_a_package_is_not_taken(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     known = tmp_path / "trixie/var/lib/dpkg/info"
     known.mkdir(parents=True)
-    for package in (*releases.PACKAGES[1:], f"{releases.PACKAGES[0]}-extra"):
+    first, *others = releases.packages_of("trixie")
+    for package in (*others, f"{first}-extra"):
         (known / f"{package}:amd64.list").touch()
     assert releases.root_of("trixie") is None
-    (known / f"{releases.PACKAGES[0]}.list").touch()
+    (known / f"{first}.list").touch()
     assert releases.root_of("trixie") == tmp_path / "trixie"
 
 

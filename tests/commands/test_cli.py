@@ -131,10 +131,14 @@ def test_the_version(mqs: Command) -> None:
     assert mqs("--version") == (0, f"mqs {__version__} ({others})\n", "")
 
 
+def _not_installed(name: str) -> NoReturn:
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
 def test_the_version_where_things_are_missing(mqs: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is told all the same, and what is missing."""
     monkeypatch.setattr(library_path, "PACKAGE", tmp_path)
-    monkeypatch.setattr(importlib.metadata.Distribution, "discover", lambda **_: iter(()))
+    monkeypatch.setattr(importlib.metadata.Distribution, "from_name", _not_installed)
     said = f"mqs {__version__} (Python {platform.python_version()}, no drgn, no libmqs.so)\n"
     assert mqs("--version") == (0, said, "")
 

@@ -70,6 +70,24 @@ def test_a_job_in_another_release_is_read_from_outside_and_inside(
         assert "main in tag_mismatch at " in shown
 
 
+@pytest.mark.parametrize("mpi", [mpi for mpi in MPIS if mpi.package == RELEASES["trixie"]], ids=lambda mpi: mpi.name)
+def test_debian_s_own_packages_are_enough(mpi: Mpi, wheel: Path, compiler: Compiler, tmp_path: Path) -> None:
+    """As docs/install.md says of Debian 13: of PyPI nothing but libmqs; a job gets its verdict all the same."""
+
+    def inside(*command: object) -> str:
+        return done_well([*mpi.inside, *map(str, command)])
+
+    environment = tmp_path / "venv"
+    inside("python3", "-m", "venv", "--system-site-packages", environment)
+    inside(environment / "bin/pip", "install", "--no-index", "--no-deps", wheel)
+    with running(compiler, mpi, mpi.transports[0], HANG.program, HANG.ranks) as job:
+        pid = job.wait_until_ready()[1]["pid"]
+        mqs = (*mpi.inside, environment / "bin/mqs")
+        compared(until_proved(lambda: said(*mqs, "job", job.launcher.pid, "--json")), mpi)
+        assert "main in tag_mismatch at " in said(*mqs, "show", pid, "--stack")
+    assert "drgn 0.0.31" in said(*mqs, "--version")
+
+
 @pytest.mark.parametrize("mpi", [mpi for mpi in MPIS if mpi.package == TOO_OLD], ids=lambda mpi: mpi.name)
 def test_a_python_inside_that_is_too_old_says_so(
     mpi: Mpi, wheel: Path, compiler: Compiler, tmp_path: Path, matrix: Matrix

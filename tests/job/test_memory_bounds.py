@@ -55,7 +55,7 @@ REFUSED = {
     "saved_objects": "exit code 3: .* stands for more than 4096 MiB",
     "saved_nested": "exit code 3: .* needs more memory than there is: some 2117 MiB of",
     "saved_bomb": "exit code 3: .* needs more memory than there is: some",
-    "saved_packed_brackets": "exit code 3: .* needs more memory than there is: some",
+    "saved_packed_brackets": "exit code 3: .* (needs more memory than there is: some|stands for more than 4096 MiB)",
     "saved_alphabet": "exit code 3: .* needs more memory than there is: some",
     "answer_bomb": "DamagedError holds more than 67108864 bytes",
     "answer_brackets": "DamagedError stands for more than 256 MiB",

@@ -78,7 +78,7 @@ def _lines(program: drgn.Program | None, address: int) -> Iterator[SourceLine]:
         return
     for frame in trace:
         try:
-            source = frame.source()
+            file, line, _ = frame.source()
         except LookupError:
             return
-        yield SourceLine(frame.function_name or "", source.filename, source.line)
+        yield SourceLine(frame.function_name or "", file, line)
