@@ -13,6 +13,7 @@ import pytest
 
 from mqs_dll.commands import cli
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
+from mqs_dll.verdict import conclude
 from mqs_dll.verdict.results import Outcome
 
 ROOT = Path(__file__).parents[1]
@@ -118,6 +119,14 @@ def test_the_readme_claims_what_the_tests_see() -> None:
         seen.add((mpi, transport))
     assert {mpi for mpi, _ in claimed} == {mpi for mpi, _ in seen}
     assert {transport for _, transport in claimed} == {transport for _, transport in seen}
+
+
+def test_the_first_words_of_a_report_are_explained() -> None:
+    """docs/hung.md has those of each headline, and none besides."""
+    code = Path(conclude.__file__).read_text().partition("def _headline(")[2].partition("\ndef ")[0]
+    explained = {words for row in cells(ROOT / "docs/hung.md", "the first words") for words in row[0].split(", ")}
+    starts = {text.upper() for text in re.findall(r"""["']([A-Z][a-z]+ [a-z ]+?)(?:["':,]|\.)""", code)}
+    assert starts == explained
 
 
 # ---------------------------------------------------------------- the command

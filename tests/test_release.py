@@ -36,12 +36,15 @@ def test_each_python_is_named() -> None:
 
 
 def test_all_addresses_are_of_one_repository() -> None:
-    """The package's and the citation's."""
+    """The package's, the citation's and the site's."""
     table = PROJECT.partition("[project.urls]")[2].partition("\n\n")[0]
     (cited,) = re.findall(r"^repository-code: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     addresses = re.findall(r'^\w+ = "(.*)"$', table, re.MULTILINE)
     assert len(addresses) >= 4
-    assert [each for each in addresses if not each.startswith(cited)] == []
+    owner, name = cited.rsplit("/", 2)[1:]
+    site = f"https://{owner}.github.io/{name}"
+    assert [each for each in addresses if not each.startswith((cited, site))] == []
+    assert f"\nsite_url: {site}\nrepo_url: {cited}\n" in (ROOT / "mkdocs.yml").read_text()
 
 
 def test_the_oldest_packages_that_will_do_are_those_that_are_tested() -> None:

@@ -67,7 +67,7 @@ TAIL = """
 
 A release of Open MPI or MPICH is read by the profile of another one if that holds in the process. The layouts of an
 MPICH that none describes are fitted, from a profile of the same release line
-([calibrate.md](calibrate.md#layouts-that-are-fitted)). For each MPI the tests take away all profiles of its release,
+([layouts.md](layouts.md#layouts-that-are-fitted)). For each MPI the tests take away all profiles of its release,
 and compare what libmqs then shows.
 
 - right: as above, for every field.
@@ -88,7 +88,7 @@ whole Debian on both, and compare what `mqs job` reports.
 - verdict: the gallery's sentences, proved; or suspected, where ranks are seen once, maybe at different moments.
 
 Containers are an ordinary user's, of namespaces as Apptainer and rootless Podman make them. The program lies inside
-alone. How `mqs` gets into one is in [install.md](install.md#in-a-container).
+alone. How `mqs` gets into one is in [containers.md](containers.md#from-inside).
 
 | job | `mqs` | queues | stacks | verdict |
 |---|---|---|---|---|
