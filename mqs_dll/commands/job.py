@@ -12,6 +12,7 @@ from mqs_dll.commands.times import add_limit, is_number, limit_of, number, secon
 from mqs_dll.contract.errors import ReportError
 
 if TYPE_CHECKING:
+    from mqs_dll.job.found import FoundJob
     from mqs_dll.job.records import Job
     from mqs_dll.verdict.results import Verdict
 
@@ -122,7 +123,8 @@ def run(options: argparse.Namespace) -> int:
     """
     _check(options)
     if options.what is None and not (options.core or options.load or nodes.are_named(options)):
-        return list_jobs()
+        list_jobs()
+        return EXIT_LISTED
     if options.dry_run:
         return _show_found(options)
     job = _obtain(options)
@@ -166,14 +168,15 @@ def _check(options: argparse.Namespace) -> None:
             options.usage_error(f"--{option.replace('_', '-')} is for a job that runs")
 
 
-def list_jobs() -> int:
-    """Print the MPI jobs of this machine, and Slurm's; return EXIT_LISTED."""
+def list_jobs() -> list[FoundJob]:
+    """Print the MPI jobs of this machine, and Slurm's; return the former."""
     from mqs_dll.debugger.job.find import find_jobs
     from mqs_dll.debugger.job.nodes import slurm
     from mqs_dll.report import listing, terminal
 
-    terminal.console().print(listing.render(find_jobs(), slurm.jobs()))
-    return EXIT_LISTED
+    found = find_jobs()
+    terminal.console().print(listing.render(found, slurm.jobs()))
+    return found
 
 
 def _show_found(options: argparse.Namespace) -> int:

@@ -78,12 +78,12 @@ def _table(jobs: Iterable[FoundJob]) -> Table:
     for title in ("PID", "ranks", "program", "since", "user", "started by"):
         table.add_column(title, overflow="fold", justify="right" if title in ("PID", "ranks") else "left")
     for job in jobs:
-        cells = _pid(job), _ranks(job), _programs(job), _since(job), job.user or _NOT_KNOWN, _title(job)
+        cells = pid_of(job), _ranks(job), _programs(job), _since(job), job.user or _NOT_KNOWN, _title(job)
         table.add_row(*(Text(visible(cell)) for cell in cells))
     return table
 
 
-def _pid(job: FoundJob) -> str:
+def pid_of(job: FoundJob) -> str:
     """Return the PID to name the job by: the launcher's, else that of its first rank."""
     if job.launcher is not None:
         return str(job.launcher)

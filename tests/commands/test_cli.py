@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -30,7 +31,7 @@ from mqs_dll.debugger import collect, library_path
 from mqs_dll.debugger.job import find
 from mqs_dll.debugger.live import missing_files
 from mqs_dll.library import session
-from tests.support.jobs import TAG, Compiler, processes_with_tag
+from tests.support.jobs import HANGS, TAG, Compiler, processes_with_tag
 from tests.support.jobs import running as running_job
 from tests.support.mpis import OB1, Mpi, open_mpis
 from tests.support.targets import RUNNING, Plan, compile_target, compile_vendor, running, states, wait_until
@@ -143,14 +144,15 @@ def test_the_version_where_things_are_missing(mqs: Command, monkeypatch: pytest.
     assert mqs("--version") == (0, said, "")
 
 
-def test_alone_it_says_what_to_do(mqs: Command) -> None:
-    """The first commands, each one that exists, and the MPI jobs of this machine."""
+def test_alone_it_says_what_to_do(mqs: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commands, each one that exists, and that no job is here."""
+    monkeypatch.setattr(find, "find_jobs", list)
     said = mqs()
     assert (said.code, said.err) == (0, "")
     commands = re.findall(r"^    mqs (\w+)", said.out, re.MULTILINE)
     assert len(commands) == 5
     assert [each for each in commands if mqs(each, "--help").code] == []
-    assert re.search("^(MPI jobs on this machine|No MPI job of yours)", said.out, re.MULTILINE)
+    assert re.search("^No MPI job of yours runs on this machine", said.out, re.MULTILINE)
 
 
 # ---------------------------------------------------------------- failures
@@ -527,6 +529,32 @@ def test_nothing_that_is_built_is_needed(mpi: Mpi, compiler: Compiler, tmp_path:
     assert "4 ranks read" in read.out
     assert "4 ranks read" in watched.out
     assert (refused.code, "debugger/_declared.py is not in" in refused.err) == (3, True)
+
+
+def test_alone_it_says_which_jobs_hang(
+    mqs: Command, mpi: Mpi, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that changes isn't stopped; another user's, or a large one, isn't looked at."""
+    with (
+        running_job(compiler, mpi, OB1, f"{HANGS}tag_mismatch", 3) as stuck,
+        running_job(compiler, mpi, OB1, f"{HANGS}ping_pong", 2) as fine,
+    ):
+        jobs = []
+        for each in (stuck, fine):
+            each.wait_until_ready()
+            jobs.append(find.find_job(each.launcher.pid))
+        jobs += [replace(jobs[0], user="nobody", launcher=1), replace(jobs[0], ranks=65 * jobs[0].ranks, launcher=2)]
+        monkeypatch.setattr(find, "find_jobs", lambda: jobs)
+        wait_until(lambda: "STUCK FOR GOOD" in mqs().out)
+        said = mqs()
+    assert (said.code, said.err) == (0, "")
+    _, found, *answers = said.out.partition("\nmqs job PID says what is wrong")[2].split("\n\n", 4)
+    assert found.startswith(f"{stuck.launcher.pid} STUCK FOR GOOD: rank 1 waits in MPI_Recv from rank 2, tag 7777 on ")
+    assert answers == [
+        f"{fine.launcher.pid} goes on, or polls: its queues change. It was not stopped",
+        "1 was not looked at: it is another user's",
+        "2 was not looked at: it has more than 64 ranks\n",
+    ]
 
 
 # ---------------------------------------------------------------- paths
