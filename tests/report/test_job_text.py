@@ -455,6 +455,18 @@ def test_a_job_that_ran_while_it_was_read_says_so() -> None:
     assert shown.endswith("the ranks ran while they were read: what they say may not fit together")
 
 
+def test_a_program_without_line_numbers_is_said_to_have_none() -> None:
+    """And how it gets some; not where a rank shows one, nor where no place in the program is known."""
+    for ranks, said in (
+        ([rank(0, call="MPI_Recv", where=""), rank(1, call="MPI_Recv", where="")], True),
+        ([rank(0, call="MPI_Recv", where=""), rank(1, call="MPI_Recv")], False),
+        ([rank(0, stacks=Hidden("no stacks"))], False),
+    ):
+        read = job(*ranks)
+        shown = printed(text.render(read, verdict_of(read)))
+        assert ("compile it with -g" in shown) == said
+
+
 def test_a_job_of_core_files_says_what_that_means() -> None:
     """Nobody stopped it, no host is known, and more samples can't be had."""
     read = replace(job(rank(0), rank(1)), source="core files", host="", launcher=None, stopped=False)

@@ -13,6 +13,7 @@ from mqs_dll.contract.escape import visible
 from mqs_dll.job.node_names import fold
 from mqs_dll.job.ranges import MAX_RUNS
 from mqs_dll.job.records import CORE_FILES, GDB, LIVE, Job, RankState
+from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.names import name_many
 from mqs_dll.report.terminal import indented
 
@@ -32,6 +33,8 @@ def _lines(job: Job) -> Iterator[str]:
     yield _stop(job)
     if not job.counted:
         yield NOT_COUNTED
+    if _lacks_lines(job):
+        yield NO_LINES
 
 
 def _tests(job: Job) -> Iterator[str]:
@@ -46,7 +49,16 @@ def _tests(job: Job) -> Iterator[str]:
         yield f"pytest: {len(by_test) - MAX_TESTS} more tests (--json has them all)"
 
 
+def _lacks_lines(job: Job) -> bool:
+    """Return whether of the places in the program that are known none has a line."""
+    stacks = [sample.stacks for process in job.processes for sample in process.samples[-1:]]
+    places = (each.of_program for found in stacks if not isinstance(found, Hidden) for each in found)
+    known = [place for place in places if place is not None]
+    return bool(known) and not any(place.file for place in known)
+
+
 MAX_TESTS = 5
+NO_LINES = "the program has no line numbers: compile it with -g to see where its ranks are"
 NOT_COUNTED = (
     "returns from MPI calls were not counted (--no-count): what a loop could make appear like this twice is suspected, "
     "not proved"
