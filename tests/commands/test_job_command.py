@@ -6,13 +6,16 @@ import csv
 import io
 import json
 import os
+import pty
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -22,6 +25,7 @@ from mqs_dll.job.saved import load, save
 from tests.support.gallery import kernel_counts
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import OB1, mpichs, open_mpis
+from tests.support.synthetic_job import ring
 from tests.support.targets import compile_target, wait_until
 from tests.support.targets import running as running_program
 
@@ -270,3 +274,32 @@ def test_two_saved_jobs_are_compared(saved: Path, tmp_path: Path, capsys: pytest
     assert mqs(capsys, "diff", saved, fewer)[0] == 1
     code, out, _ = mqs(capsys, "diff", saved, fewer, "--json")
     assert (code, json.loads(out)["schema"]) == (1, "mqs-diff/2")
+
+
+# ---------------------------------------------------------------- terminals
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_a_terminal_has_colours_unless_somebody_wants_none(
+    variables: Mapping[str, str], coloured: bool, tmp_path: Path
+) -> None:
+    """The variable NO_COLOR says so (no-color.org), or the terminal."""
+    file = tmp_path / "job.json.gz"
+    save(ring(4), str(file))
+    environment = {**os.environ, "TERM": "xterm-256color", **variables}
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        subprocess.run(
+            [sys.executable, "-m", "mqs_dll", "job", "--load", file], stdout=theirs, env=environment, check=False
+        )
+        os.close(theirs)
+        shown = b"".join(iter(lambda: _read(screen), b""))
+    assert b"SEEMS STUCK" in shown or b"STUCK FOR GOOD" in shown
+    assert bool(re.search(rb"\x1b\[[\d;]*3\d", shown)) == coloured
+
+
+def _read(screen: IO[bytes]) -> bytes:
+    try:
+        return screen.read(1 << 16)
+    except OSError:  # nobody has it open any more
+        return b""
