@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +21,8 @@ import pytest
 from mqs_dll import __version__
 from mqs_dll.contract.errors import DllError
 from tests.support.embedding import ROOT, copy_of_package, minor_of, misuse, other_pythons
-from tests.support.packaging import copy_of_sources, load_build
+from tests.support.packaging import copy_of_sources, done_well, load_build, skip_without
+from tests.support.targets import DEADLINE
 
 pytestmark = pytest.mark.slow
 
@@ -103,28 +107,66 @@ def test_the_manual_has_every_command(shared: Path) -> None:
     assert (shown.stderr, "who waits for whom" in shown.stdout) == ("", True)
 
 
-@pytest.mark.parametrize(
+completions = pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["mqs", "wa"], ["watch"]),
-        (["mqs", "job", "--spee"], ["--speedscope"]),
-        (["mqs", "job", "--html", "/etc/os-rel"], ["/etc/os-release"]),
-        (["mqs", "run", "--on-stuck", "wa"], ["wait"]),
+        ("mqs wa", "watch"),
+        ("mqs job --spee", "--speedscope"),
+        ("mqs job --html /etc/os-rel", "/etc/os-release"),
+        ("mqs run --on-stuck wa", "wait"),
     ],
-    ids=" ".join,
 )
-def test_bash_completes_commands_options_and_files(words: list[str], offered: list[str], shared: Path) -> None:
+"""Commands, options, files and choices: what stands there when Tab is pressed, and the one thing that goes on."""
+
+
+@completions
+def test_bash_completes(words: str, offered: str, shared: Path) -> None:
     """As it is asked for after Tab."""
-    place = shared / "bash-completion/completions/mqs"
+    place, typed = shared / "bash-completion/completions/mqs", words.split()
     script = f"""
         source {place}
-        COMP_WORDS=({" ".join(words)}) COMP_CWORD={len(words) - 1} COMP_LINE="{" ".join(words)}"
-        COMP_POINT=${{#COMP_LINE}}
-        _shtab_mqs mqs "{words[-1]}" "{words[-2]}"
+        COMP_WORDS=({words}) COMP_CWORD={len(typed) - 1} COMP_LINE="{words}" COMP_POINT={len(words)}
+        _shtab_mqs mqs "{typed[-1]}" "{typed[-2]}"
         printf '%s\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
-    assert (done.stdout.split(), done.returncode) == (offered, 0), done.stderr
+    assert done_well(["bash", "-c", script]) == f"{offered}\n"
+
+
+@completions
+def test_fish_completes(words: str, offered: str, shared: Path) -> None:
+    """With a sentence on each."""
+    skip_without("fish")
+    place = shared / "fish/vendor_completions.d/mqs.fish"
+    printed = done_well(["fish", "--no-config", "-c", f"source {place}; complete -C '{words}'"])
+    assert printed.splitlines()[0].partition("\t")[0] == offered
+
+
+@completions
+def test_zsh_completes(words: str, offered: str, shared: Path) -> None:
+    """Typed into one that runs on a terminal."""
+    skip_without("zsh")
+    environment = {**os.environ, "TERM": "dumb", "PROMPT": ""}
+    ours, theirs = pty.openpty()
+
+    def type_until(typed: str, shown: str) -> None:
+        os.write(ours, typed.encode())
+        seen, end = b"", time.monotonic() + DEADLINE
+        while shown.encode() not in seen:
+            assert time.monotonic() < end, seen
+            if select.select([ours], [], [], 0.1)[0]:
+                seen += os.read(ours, 4096)
+
+    with subprocess.Popen(
+        ["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=environment
+    ) as shell:
+        folder = shared / "zsh/site-functions"
+        try:
+            type_until(f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; echo re''ady\n", "ready\r\n")
+            type_until(f"{words}\t", offered)
+        finally:
+            shell.kill()
+            os.close(ours)
+            os.close(theirs)
 
 
 def test_the_library_works_where_the_wheel_is_unpacked(wheel: Path, tmp_path: Path) -> None:
