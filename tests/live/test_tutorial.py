@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,14 +55,16 @@ def variables(mpi: Mpi) -> Mapping[str, str]:
 
 
 @contextmanager
-def hanging(mpi: Mpi, folder: Path) -> Iterator[int]:
+def hanging(mpi: Mpi) -> Iterator[int]:
     """Start it with many cells, and give the launcher's PID; at the end kill all."""
-    launcher = launch(mpiexec(mpi, compiled(mpi, PROGRAM, folder), MUCH), folder, variables(mpi))
-    job = Job(folder, launcher, mpi, mpi.transports[0], "ring", 4, 0)
-    try:
-        yield launcher.pid
-    finally:
-        job.end()
+    with tempfile.TemporaryDirectory(prefix="mqs-ring-") as name:  # whose name is the job's tag, and no other's
+        folder = Path(name)
+        launcher = launch(mpiexec(mpi, compiled(mpi, PROGRAM, folder), MUCH), folder, variables(mpi))
+        job = Job(folder, launcher, mpi, mpi.transports[0], "ring", 4, 0)
+        try:
+            yield launcher.pid
+        finally:
+            job.end()
 
 
 @pytest.fixture(scope="module", params=MPIS, ids=lambda mpi: mpi.name)
@@ -70,13 +73,13 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     skip_without(request.param)
     file = tmp_path_factory.mktemp("saved") / "hang.json.gz"
 
-    def look() -> str:
-        done = subprocess.run(
-            [*MQS, "job", "ring", "--json", "--save", file], capture_output=True, text=True, check=False
-        )
-        return done.stdout or '{"outcome": ""}'  # before the ranks are in MPI
+    with hanging(request.param) as launcher:
 
-    with hanging(request.param, tmp_path_factory.mktemp("ring")):
+        def look() -> str:  # by its PID: another test may run a program of that name, too
+            command = [*MQS, "job", str(launcher), "--json", "--save", str(file)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            return done.stdout or '{"outcome": ""}'  # before the ranks are in MPI
+
         until_proved(look)
     return file
 
