@@ -139,3 +139,6 @@ def test_the_site_has_each_page_and_the_pictures(hang: Path, tmp_path: Path) -> 
     drawn = [*site.glob("*.html"), *site.glob("pictures/*")]
     fetched = [found for path in drawn for found in re.findall(loads, path.read_text())]
     assert fetched == []
+    left = [found for path in site.glob("*.html") for found in re.findall(r'href="(\.\./[^"]*)', path.read_text())]
+    assert left == []  # but in the repository
+    assert "/blob/main/mqs_dll/job/records.py" in (site / "python.html").read_text()
