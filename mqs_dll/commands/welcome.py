@@ -85,12 +85,8 @@ def _left_alone(found: FoundJob, until: float) -> str:
 
 def _changes(found: FoundJob) -> bool:
     """Return whether a job's queues change from one look to the next; none of its ranks is stopped."""
-    from mqs_dll.debugger.job.footprint import digest_of
     from mqs_dll.debugger.job.read import read_job
 
-    def look() -> str:
-        return digest_of(read_job(found, which_library.opener(), stop=False, stacks=False).processes)
-
-    before = look()
-    time.sleep(_BETWEEN)
-    return look() != before
+    seen = read_job(found, which_library.opener(), samples=2, interval=_BETWEEN, stop=False, stacks=False)
+    queues = ([sample.snapshot.communicators for sample in process.samples] for process in seen.processes)
+    return any(each != looks[0] for looks in queues for each in looks)
