@@ -1,4 +1,4 @@
-/* Has a library ask for functions as glibc had them before 2.28, so that the wheel runs on older systems than the one that
+/* Has a library ask for functions as glibc 2.17 had them, so that the wheel runs on older systems than the one that
  * it was built on. MQS_FOR_OLD_GLIBC is defined for the wheel alone. */
 #ifndef MQS_GLIBC_H
 #define MQS_GLIBC_H
