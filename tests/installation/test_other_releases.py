@@ -18,7 +18,8 @@ from tests.support.matrix import Matrix, Place
 from tests.support.mpis import Mpi, mpis_inside
 from tests.support.packaging import PIP, SECONDS, done_well, python_of, wheel_of_tools
 from tests.support.places import HANG, compared, until_proved
-from tests.support.releases import RELEASES
+from tests.support.releases import OF_LIBMQS, RELEASES
+from tests.support.targets import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 MPIS = [mpi for mpi in mpis_inside() if not mpi.library]
@@ -77,6 +78,7 @@ def test_debian_s_own_packages_are_enough(mpi: Mpi, wheel: Path, compiler: Compi
     def inside(*command: object) -> str:
         return done_well([*mpi.inside, *map(str, command)])
 
+    assert f"\n    sudo apt install {' '.join(OF_LIBMQS)}\n" in (ROOT / "docs/install.md").read_text()
     environment = tmp_path / "venv"
     inside("python3", "-m", "venv", "--system-site-packages", environment)
     inside(environment / "bin/pip", "install", "--no-index", "--no-deps", wheel)

@@ -100,8 +100,7 @@ def test_the_manual_has_every_command(shared: Path) -> None:
     page = (shared / "man/man1/mqs.1").read_text().replace("\\-", "-")
     assert [name for name in COMMANDS if f"mqs {name}" not in page] == []
     assert "--suspect-after" in page
-    if not shutil.which("man"):
-        pytest.skip("there is no man on this machine: apt-get install man-db")
+    skip_without("man")
     command = ["man", "--warnings", "--local-file", str(shared / "man/man1/mqs.1")]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (shown.stderr, "who waits for whom" in shown.stdout) == ("", True)

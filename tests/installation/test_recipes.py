@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 
 from mqs_dll import __version__
+from tests.support.packaging import skip_without
 from tests.support.targets import ROOT
 
 SPACK = ROOT / "packaging/spack/spack_repo/libmqs"
@@ -106,9 +105,7 @@ def test_apptainer_s_definition_has_what_apptainer_wants() -> None:
 
 def test_the_module_file_leads_to_the_command_alone(tmp_path: Path) -> None:
     """Environment Modules takes it; neither another Python nor its pip comes with it."""
-    modulecmd = shutil.which("modulecmd") or "/usr/lib/x86_64-linux-gnu/modulecmd.tcl"
-    if not Path(modulecmd).exists():
-        pytest.skip("there are no Environment Modules: tools/setup installs them")
+    skip_without("modulecmd")
     prefix = tmp_path / "prefix"
     (prefix / "commands").mkdir(parents=True)
     (prefix / "commands/mqs").symlink_to(Path(sys.executable).with_name("mqs"))
@@ -117,7 +114,7 @@ def test_the_module_file_leads_to_the_command_alone(tmp_path: Path) -> None:
     file = tmp_path / "modules/libmqs" / __version__
     file.parent.mkdir(parents=True)
     file.write_text(text.replace(f"set prefix /opt/libmqs/{__version__}\n", f"set prefix {prefix}\n"))
-    load = f'export MODULEPATH={file.parents[1]}; eval "$({shlex.quote(modulecmd)} sh load libmqs/{__version__})"'
+    load = f'export MODULEPATH={file.parents[1]}; eval "$(modulecmd sh load libmqs/{__version__})"'
     done = subprocess.run(
         ["sh", "-ec", f"{load}; mqs --version; command -v mqs"],
         capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"},
