@@ -388,7 +388,8 @@ def test_a_job_on_several_nodes_is_kept_and_compared(nodes: Nodes, hung: NodesJo
     """
     truths = hung.wait_until_ready()
     first, second, third, page, file = (hung.directory / name for name in ("a.gz", "b", "c", "page.html", "nodes"))
-    said = nodes.mqs("job", hung.launcher, "--csv", "--save", first, "--html", page, "--interval", "300ms")
+    # an interval in which each of the ranks, which poll on cores that other tests use, too, gets a turn
+    said = nodes.mqs("job", hung.launcher, "--csv", "--save", first, "--html", page, "--interval", "2s")
     rows = csv.DictReader(io.StringIO(said.out))
     assert {(each["rank"], each["host"], each["pid"]) for each in rows} == {
         (str(rank), NODES[rank], str(truth["pid"])) for rank, truth in enumerate(truths)
