@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef MQS_VERSION
@@ -139,6 +140,14 @@ static int refuse(const char *call, int code, const char *reason)
         finish(__func__, (question));                   \
     })
 
+static int log_code(const char *call, int code)
+{
+    if (mqs_log_is_open()) {
+        mqs_log("%s = %d", call, code);
+    }
+    return code;
+}
+
 static int finish(const char *call, int answer)
 {
     int code;
@@ -156,10 +165,7 @@ static int finish(const char *call, int answer)
     if (code == refusal.code) {
         refusal.code = mqs_ok;
     }
-    if (mqs_log_is_open()) {
-        mqs_log("%s = %d", call, code);
-    }
-    return code;
+    return log_code(call, code);
 }
 
 static int require_python(const char *call)
@@ -214,6 +220,115 @@ static int find_process(const char *call, const void *frame, mqs_process *proces
     }
     *token = (mqs_taddr_t)debugger.mqs_get_process_info_fp(process);
     return *token != 0 ? mqs_ok : refuse(call, mqs_bad_call, "mqs_setup_process was not called for this process");
+}
+
+/* ---------------------------------------------------------------- operations that were listed ahead */
+
+/* Python lists some operations at once: each call of it takes longer than the operation itself. What the debugger has not asked
+ * for yet waits here, until any other call on the process than those that only look. */
+enum { AHEAD = 32 };
+struct listed {
+    struct listed *next;
+    mqs_taddr_t token;
+    int place, count;
+    mqs_pending_operation operations[AHEAD];
+};
+static pthread_mutex_t listed_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct listed *all_listed;
+
+/* In a child: another thread may have had the lock, and been amid a change. */
+static void drop_listed_of_parent(void)
+{
+    pthread_mutex_init(&listed_lock, NULL);
+    all_listed = NULL;
+}
+
+__attribute__((constructor)) static void watch_for_forks(void)
+{
+    pthread_atfork(NULL, NULL, drop_listed_of_parent);
+}
+
+static struct listed **find_listed(mqs_taddr_t token)
+{
+    struct listed **place = &all_listed;
+
+    while (*place != NULL && (*place)->token != token) {
+        place = &(*place)->next;
+    }
+    return place;
+}
+
+/* Returns 1 with the next one, 0 where Python has to be asked. */
+static int take_listed(mqs_taddr_t token, mqs_pending_operation *operation)
+{
+    struct listed *listed;
+    int is_there;
+
+    pthread_mutex_lock(&listed_lock);
+    listed = *find_listed(token);
+    is_there = listed != NULL && listed->place < listed->count;
+    if (is_there) {
+        *operation = listed->operations[listed->place++];
+    }
+    pthread_mutex_unlock(&listed_lock);
+    return is_there;
+}
+
+/* Returns how many operations there is room for. */
+static int make_room(mqs_taddr_t token)
+{
+    struct listed **place;
+
+    pthread_mutex_lock(&listed_lock);
+    place = find_listed(token);
+    if (*place == NULL) {
+        *place = calloc(1, sizeof **place);
+    }
+    if (*place != NULL) {
+        (*place)->token = token;
+        (*place)->place = (*place)->count = 0;
+    }
+    pthread_mutex_unlock(&listed_lock);
+    return *place != NULL ? AHEAD : 1;
+}
+
+static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operations, int count)
+{
+    struct listed *listed;
+
+    pthread_mutex_lock(&listed_lock);
+    listed = *find_listed(token);
+    if (listed != NULL) { /* Else another thread has destroyed the process. */
+        memcpy(listed->operations, operations, (size_t)count * sizeof *operations);
+        listed->place = 0;
+        listed->count = count;
+    }
+    pthread_mutex_unlock(&listed_lock);
+}
+
+static void forget_listed(mqs_taddr_t token)
+{
+    struct listed **place, *listed;
+
+    pthread_mutex_lock(&listed_lock);
+    place = find_listed(token);
+    listed = *place;
+    if (listed != NULL) {
+        *place = listed->next;
+        free(listed);
+    }
+    pthread_mutex_unlock(&listed_lock);
+}
+
+/* For the calls that move something. */
+static int find_process_to_move(const char *call, const void *frame, mqs_process *process, mqs_taddr_t *token)
+{
+    int code = find_process(call, frame, process, token);
+
+    if (code == mqs_ok) {
+        forget_listed(*token);
+    }
+    return code;
 }
 
 /* ---------------------------------------------------------------- the library itself */
@@ -369,7 +484,7 @@ int mqs_process_has_queues(mqs_process *process, char **message)
         return refuse(__func__, mqs_bad_call, "the place for the message is NULL");
     }
     *message = NULL;
-    code = find_process(THIS_CALL, process, &token);
+    code = find_process_to_move(THIS_CALL, process, &token);
     if (code == mqs_ok) {
         code = ASK(python->process_has_queues(token, message));
     }
@@ -380,7 +495,11 @@ int mqs_destroy_process_info(mqs_process_info *info)
 {
     int code = require_library(THIS_CALL);
 
-    return code == mqs_ok ? ASK(python->destroy_process((mqs_taddr_t)info)) : code;
+    if (code != mqs_ok) {
+        return code;
+    }
+    forget_listed((mqs_taddr_t)info);
+    return ASK(python->destroy_process((mqs_taddr_t)info));
 }
 
 int mqs_get_global_rank(mqs_process *process)
@@ -400,7 +519,7 @@ int mqs_get_global_rank(mqs_process *process)
 int mqs_update_communicator_list(mqs_process *process)
 {
     mqs_taddr_t token;
-    int code = find_process(THIS_CALL, process, &token);
+    int code = find_process_to_move(THIS_CALL, process, &token);
 
     return code == mqs_ok ? ASK(python->update_communicator_list(token)) : code;
 }
@@ -408,7 +527,7 @@ int mqs_update_communicator_list(mqs_process *process)
 int mqs_setup_communicator_iterator(mqs_process *process)
 {
     mqs_taddr_t token;
-    int code = find_process(THIS_CALL, process, &token);
+    int code = find_process_to_move(THIS_CALL, process, &token);
 
     return code == mqs_ok ? ASK(python->setup_communicator_iterator(token)) : code;
 }
@@ -455,7 +574,7 @@ int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
 int mqs_next_communicator(mqs_process *process)
 {
     mqs_taddr_t token;
-    int code = find_process(THIS_CALL, process, &token);
+    int code = find_process_to_move(THIS_CALL, process, &token);
 
     return code == mqs_ok ? ASK(python->next_communicator(token)) : code;
 }
@@ -465,7 +584,7 @@ int mqs_next_communicator(mqs_process *process)
 int mqs_setup_operation_iterator(mqs_process *process, int queue)
 {
     mqs_taddr_t token;
-    int code = find_process(THIS_CALL, process, &token);
+    int code = find_process_to_move(THIS_CALL, process, &token);
 
     if (code != mqs_ok) {
         return code;
@@ -478,13 +597,26 @@ int mqs_setup_operation_iterator(mqs_process *process, int queue)
 
 int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
 {
+    mqs_pending_operation operations[AHEAD];
     mqs_taddr_t token;
-    int code;
+    int code, count;
 
     if (operation == NULL) {
         return refuse(__func__, mqs_bad_call, "the place for the operation is NULL");
     }
     memset(operation, 0, sizeof *operation);
     code = find_process(THIS_CALL, process, &token);
-    return code == mqs_ok ? ASK(python->next_operation(token, operation)) : code;
+    if (code != mqs_ok) {
+        return code;
+    }
+    if (take_listed(token, operation)) {
+        return log_code(__func__, mqs_ok);
+    }
+    count = make_room(token);
+    code = ASK(python->next_operations(token, operations, &count));
+    if (code == mqs_ok) {
+        *operation = operations[0];
+        keep_listed(token, operations + 1, count - 1);
+    }
+    return code;
 }

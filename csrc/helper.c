@@ -57,7 +57,7 @@ enum call {
     GET_COMM_LABEL,
     NEXT_COMMUNICATOR,
     SETUP_OPERATION_ITERATOR,
-    NEXT_OPERATION,
+    NEXT_OPERATIONS,
     GET_GLOBAL_RANK,
     /* What the helper asks for. */
     FIND_FUNCTION = 100,
@@ -705,7 +705,8 @@ static int exchange(struct frame *frame, const void *data)
     return fail(mqs_start_error, "libmqs's helper process has ended, or is stopped; it is started anew with the next image");
 }
 
-static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, size_t size)
+/* *size is how many bytes are expected, or the most that there may be where `up_to` is 1; and then how many there are. */
+static int call_for(enum call what, mqs_taddr_t token, uint64_t number, void *into, size_t *size, int up_to)
 {
     struct frame frame = {what, 0, 0, token, number};
     int answer;
@@ -713,14 +714,20 @@ static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, 
     take_lock();
     answer = exchange(&frame, NULL);
     if (answer == mqs_ok + 1 && into != NULL) {
-        if (frame.size == size || what == GET_COMM_GROUP) {
+        if (up_to ? frame.size <= *size : frame.size == *size) {
             memcpy(into, bytes, frame.size);
+            *size = frame.size;
         } else {
             answer = fail(mqs_start_error, "libmqs's helper process is of another libmqs");
         }
     }
     give_lock();
     return answer;
+}
+
+static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, size_t size)
+{
+    return call_for(what, token, number, into, &size, 0);
 }
 
 /* Returns a copy that the debugger may read until MAX_TEXTS more were made. */
@@ -918,7 +925,9 @@ static int get_communicator(mqs_taddr_t token, mqs_communicator *communicator)
 
 static int get_comm_group(mqs_taddr_t token, int *ranks)
 {
-    return call(GET_COMM_GROUP, token, 0, ranks, 0);
+    size_t size = SIZE_MAX; /* Only Python knows how many there are. */
+
+    return call_for(GET_COMM_GROUP, token, 0, ranks, &size, 1);
 }
 
 static int get_comm_label(mqs_taddr_t token, libmqs_comm_label *label)
@@ -936,9 +945,13 @@ static int setup_operation_iterator(mqs_taddr_t token, int queue)
     return call(SETUP_OPERATION_ITERATOR, token, (uint64_t)queue, NULL, 0);
 }
 
-static int next_operation(mqs_taddr_t token, mqs_pending_operation *operation)
+static int next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count)
 {
-    return call(NEXT_OPERATION, token, 0, operation, sizeof *operation);
+    size_t size = (size_t)*count * sizeof *operations;
+    int answer = call_for(NEXT_OPERATIONS, token, (uint64_t)*count, operations, &size, 1);
+
+    *count = (int)(size / sizeof *operations);
+    return answer;
 }
 
 static int get_global_rank(mqs_taddr_t token, int *rank)
@@ -968,7 +981,7 @@ const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *lib
         get_comm_label,
         next_communicator,
         setup_operation_iterator,
-        next_operation,
+        next_operations,
         get_global_rank,
     };
 

@@ -44,7 +44,8 @@ struct mqs_python_side {
     int (*get_comm_label)(mqs_taddr_t token, libmqs_comm_label *label);
     int (*next_communicator)(mqs_taddr_t token);
     int (*setup_operation_iterator)(mqs_taddr_t token, int queue);
-    int (*next_operation)(mqs_taddr_t token, mqs_pending_operation *operation);
+    /* *count is how many operations there is room for, and then how many there are: at least one where the answer is mqs_ok. */
+    int (*next_operations)(mqs_taddr_t token, mqs_pending_operation *operations, int *count);
     int (*get_global_rank)(mqs_taddr_t token, int *rank);
 };
 

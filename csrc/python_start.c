@@ -450,7 +450,7 @@ const struct mqs_python_side *mqs_python_in_process(const struct mqs_library *li
         mqspy_get_comm_label,
         mqspy_next_communicator,
         mqspy_setup_operation_iterator,
-        mqspy_next_operation,
+        mqspy_next_operations,
         mqspy_get_global_rank,
     };
 

@@ -18,7 +18,7 @@ from mqs_dll._libmqs import ffi, lib
 from mqs_dll.contract.abi import ResultCode, TypeSizes
 from mqs_dll.contract.errors import StartError, TargetReadError
 from mqs_dll.contract.interface import TypeHandle
-from mqs_dll.library.service import END_OF_LIST, MAX_WORDS, OK, Service, sentence_of_debugger, text_of
+from mqs_dll.library.service import END_OF_LIST, MAX_WORDS, OK, OPERATION_SIZE, Service, sentence_of_debugger, text_of
 
 _new = ffi.new
 _buffer = ffi.buffer
@@ -297,9 +297,11 @@ def mqspy_setup_operation_iterator(token: int, queue: int) -> int:
 
 
 @_answers
-def mqspy_next_operation(token: int, operation: Any) -> int:
-    """Fill ``*operation`` with the next one."""
-    return _fill(operation, _service.next_operation(token))
+def mqspy_next_operations(token: int, operations: Any, count: Any) -> int:
+    """Fill ``operations`` with the next ones, ``*count`` at most; set that to how many they are."""
+    data = _service.next_operations(token, count[0])
+    count[0] = len(data) // OPERATION_SIZE
+    return _fill(operations, data or None)
 
 
 # cffi prints when C calls a function that has no Python: csrc/exports.c is notified that it may call when all have.

@@ -46,7 +46,7 @@ class What(IntEnum):
     GET_COMM_LABEL = 12
     NEXT_COMMUNICATOR = 13
     SETUP_OPERATION_ITERATOR = 14
-    NEXT_OPERATION = 15
+    NEXT_OPERATIONS = 15
     GET_GLOBAL_RANK = 16
     FIND_FUNCTION = 100
     FIND_SYMBOL = 101
@@ -246,6 +246,6 @@ def _calls(channel: Channel, service: Service) -> dict[int, Callable[[WireFrame]
         What.GET_COMM_LABEL: lambda call: service.get_comm_label(call.subject),
         What.NEXT_COMMUNICATOR: lambda call: None if service.next_communicator(call.subject) else END,
         What.SETUP_OPERATION_ITERATOR: lambda call: service.setup_operation_iterator(call.subject, call.number),
-        What.NEXT_OPERATION: lambda call: or_end(service.next_operation(call.subject)),
+        What.NEXT_OPERATIONS: lambda call: service.next_operations(call.subject, call.number) or END,
         What.GET_GLOBAL_RANK: lambda call: _RANK.pack(service.get_global_rank(call.subject)),
     }

@@ -17,7 +17,7 @@ import threading
 from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
-from mqs_dll.contract.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Queue, ResultCode
+from mqs_dll.contract.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Operation, Queue, ResultCode
 from mqs_dll.contract.errors import BadCallError, BrokenStructureError, InternalError, MqsError
 from mqs_dll.contract.interface import ImageQueues, ProcessQueues, TargetImage, TargetProcess
 from mqs_dll.library import session
@@ -28,9 +28,13 @@ END_OF_LIST: Final = ResultCode.END_OF_LIST + 1
 
 _LABEL = struct.Struct(f"={NAME_SIZE}s{NAME_SIZE}sqiiQ")
 _COMMUNICATOR = struct.Struct(f"=Qqq{NAME_SIZE}s")
-_OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq" + f"{TEXT_SIZE}s" * TEXT_LINES)
+_OPERATIONS = [
+    struct.Struct("=i4xqqi4xqqi4xQqqqq" + f"{TEXT_SIZE - 1}sx" * lines + f"{TEXT_SIZE * (TEXT_LINES - lines)}x")
+    for lines in range(TEXT_LINES + 1)
+]
+"""The C struct, in its order; by the number of lines of its text."""
+OPERATION_SIZE: Final = _OPERATIONS[0].size
 _QUEUES = tuple(Queue)
-_NO_LINES = (b"",) * TEXT_LINES
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 FIRST_TOKEN = 0x4D51_5300_0001
 
@@ -91,6 +95,8 @@ class Service:
         self._tokens = itertools.count(first_token)  # never used twice: a token that was destroyed stays unknown
         self._images: _Table[tuple[TargetImage, ImageQueues]] = _Table()
         self._processes: _Table[ProcessQueues] = _Table()
+        self._behind: dict[int, Exception | None] = {}
+        """By token: what comes behind the operations that the debugger was given: a failure, or None for the end."""
         self._failures = _Failures()
 
     # ------------------------------------------------------------ failures
@@ -146,7 +152,7 @@ class Service:
 
     def process_has_queues(self, token: int) -> str:
         """Return what there is to say of a process whose queues can be read."""
-        queues = self._processes[token]
+        queues = self._moved(token)
         message = queues.has_queues()
         if self._log.is_open():
             for origin in getattr(queues, "layout_origins", list)():
@@ -155,7 +161,7 @@ class Service:
 
     def destroy_process(self, token: int) -> None:
         """Forget a process."""
-        queues = self._processes[token]
+        queues = self._moved(token)
         self._processes.pop(token, None)
         queues.close()
 
@@ -163,15 +169,20 @@ class Service:
         """Return the process's rank in MPI_COMM_WORLD as its MPI has it."""
         return self._processes[token].get_global_rank()
 
+    def _moved(self, token: int) -> ProcessQueues:
+        """Return a process in which something is moved: the end of an earlier list doesn't count any more."""
+        self._behind.pop(token, None)
+        return self._processes[token]
+
     # ------------------------------------------------------------ communicators
 
     def update_communicator_list(self, token: int) -> None:
         """Read the communicators again."""
-        self._processes[token].update_communicator_list()
+        self._moved(token).update_communicator_list()
 
     def setup_communicator_iterator(self, token: int) -> None:
         """Put the cursor on the first communicator."""
-        self._processes[token].setup_communicator_iterator()
+        self._moved(token).setup_communicator_iterator()
 
     def get_communicator(self, token: int) -> bytes | None:
         """Return an mqs_communicator of the one under the cursor, None past the end."""
@@ -199,22 +210,51 @@ class Service:
 
     def next_communicator(self, token: int) -> bool:
         """Move the cursor on; False past the end."""
-        return self._processes[token].next_communicator()
+        return self._moved(token).next_communicator()
 
     # ------------------------------------------------------------ operations
 
     def setup_operation_iterator(self, token: int, queue: int) -> None:
         """Start to list a queue of the communicator under the cursor."""
-        self._processes[token].setup_operation_iterator(_QUEUES[queue])
+        self._moved(token).setup_operation_iterator(_QUEUES[queue])
 
-    def next_operation(self, token: int) -> bytes | None:
-        """Return an mqs_pending_operation, None at the end of the queue."""
-        current = self._processes[token].next_operation()
-        if current is None:
-            return None
-        lines = [line[: TEXT_SIZE - 1] for line in (*current.extra_text, *_NO_LINES)[:TEXT_LINES]]
-        # The fields are in the order of the C struct, and the text is the last of them.
-        return _OPERATION.pack(*current[:7], current.buffer & _WORD, *current[8:12], *lines)
+    def next_operations(self, token: int, most: int) -> bytes:
+        """Return as many mqs_pending_operation as are left in the queue, ``most`` at most; nothing at its end.
+
+        csrc/exports.c hands them to the debugger one by one. What comes behind some of them, a failure or the end, is
+        what the next call gives.
+        """
+        queues = self._processes[token]
+        if token in self._behind:
+            error = self._behind.pop(token)
+            if error is not None:
+                raise error
+            return b""
+        packed: list[bytes] = []
+        try:
+            while len(packed) < most:
+                operation = queues.next_operation()
+                if operation is None:
+                    break
+                packed.append(_packed(operation))
+        except Exception as failure:
+            if not packed:
+                raise
+            self._behind[token] = failure
+        else:
+            if 0 < len(packed) < most:
+                self._behind[token] = None
+        return b"".join(packed)
+
+
+def _packed(operation: Operation) -> bytes:
+    """Return an mqs_pending_operation, whose text is the last of its fields."""
+    *fields, text = operation
+    packer = _OPERATIONS[min(len(text), TEXT_LINES)]
+    try:
+        return packer.pack(*fields, *text[:TEXT_LINES])
+    except struct.error:  # an address beyond a word
+        return packer.pack(*operation._replace(buffer=operation.buffer & _WORD)[:-1], *text[:TEXT_LINES])
 
 
 def text_of(error: BaseException) -> str:

@@ -36,6 +36,7 @@ from tests.support.embedding import (
     misuse,
     other_pythons,
 )
+from tests.support.made_up_session import MORE
 from tests.support.targets import wait_until
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -57,6 +58,7 @@ CALLS_ON_A_PROCESS = (
 )
 COMMUNICATOR = struct.Struct("=Qqq64s")
 OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq64s64s64s64s64s")
+AHEAD = int(re.findall(r"enum { AHEAD = (\d+) };", (ROOT / "csrc/exports.c").read_text())[0])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -722,12 +724,27 @@ def test_the_cursor_stays_past_the_end(made_up: Path) -> None:
 
 def test_operations_are_written_whole(made_up: Path) -> None:
     """The struct has the record's values, five lines of text cut at 63 bytes, and unused lines are empty."""
-    results = misuse(made_up, [*SET_UP, "setup_operation_iterator:1", "next_operation", "next_operation"])
-    fields = OPERATION.unpack(bytes.fromhex(results[-2]["bytes"]))
+    walk = ["setup_operation_iterator:1", *["next_operation"] * (1 + MORE), "next_operation", "next_operation"]
+    results = misuse(made_up, [*SET_UP, *walk])[len(SET_UP) + 1 :]
+    fields = OPERATION.unpack(bytes.fromhex(results[0]["bytes"]))
     assert fields[:12] == (1, 1, -2, 1, -3, 1 << 40, 1, 0xFFFF_FFFF_FFFF_F000, 4, 5, 6, 7)
     assert [line.rstrip(b"\0") for line in fields[12:]] == [b"one", b"2" * 63, b"three", b"", b""]
-    assert results[-1]["code"] == ResultCode.END_OF_LIST
-    assert set(results[-1]["bytes"]) == {"0"}
+    assert [OPERATION.unpack(bytes.fromhex(each["bytes"]))[10] for each in results[1:-2]] == [*range(MORE)]
+    for end in results[-2:]:
+        assert end["code"] == ResultCode.END_OF_LIST
+        assert set(end["bytes"]) == {"0"}
+
+
+@pytest.mark.parametrize("call", ["setup_operation_iterator:1", "next_communicator", "setup_communicator_iterator"])
+def test_what_was_listed_ahead_is_forgotten_when_something_is_moved(call: str, made_up: Path) -> None:
+    """The next operation is what Python says then, not what it said before; calls that only look move nothing."""
+    walk = ["setup_communicator_iterator", "setup_operation_iterator:1", "next_operation"]
+    looked, moved = (
+        OPERATION.unpack(bytes.fromhex(misuse(made_up, [*SET_UP, *walk, other, "next_operation"])[-1]["bytes"]))[10]
+        for other in ("get_communicator", call)
+    )
+    assert looked == 0
+    assert moved == (6 if call.startswith("setup_operation") else AHEAD - 1)
 
 
 def test_failures_have_their_code_and_their_details(made_up: Path) -> None:

@@ -5,6 +5,7 @@ So the border to C can be tested, with values that no MPI would give, where ther
 
 import threading
 from collections.abc import Iterator
+from itertools import chain, repeat
 
 from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
 from mqs_dll.contract.errors import BadCallError, BrokenStructureError, NoInformation
@@ -19,6 +20,8 @@ COMMUNICATORS = [
 OPERATION = Operation(
     Status.MATCHED, 1, -2, True, -3, 1 << 40, True, 0xFFFF_FFFF_FFFF_F000, 4, 5, 6, 7, (b"one", b"2" * 100, b"three")
 )
+MORE = 100
+"""Receives behind it, whose tags are numbers from 0: more than cross the border at once (csrc/exports.c)."""
 
 
 def explain(code: int) -> str:
@@ -118,7 +121,8 @@ class Process:
         if queue is Queue.UNEXPECTED:
             raise NoInformation("this transport hides them")
         with self.lock:
-            self.operations = iter([OPERATION, None] if queue is Queue.RECEIVES else [OPERATION])
+            receives = [OPERATION, *(OPERATION._replace(actual_tag=number) for number in range(MORE))]
+            self.operations = chain(receives, repeat(None)) if queue is Queue.RECEIVES else iter([OPERATION])
 
     def next_operation(self) -> Operation | None:
         """Return the next operation."""
