@@ -50,8 +50,17 @@ class Budget:
         self._made = 0
         self._blocks = -1
         self._fetches = 0
-        self._end = time.monotonic() + MAX_SECONDS
         self._look_at = MAX_STEPS - _STEPS_BETWEEN_LOOKS
+        self.start_clock()
+
+    def start_clock(self) -> None:
+        """Start a call after one that has taken nothing."""
+        self._end = time.monotonic() + MAX_SECONDS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the call has taken nothing of it."""
+        return self._left == MAX_STEPS and not self._made and not self._fetches
 
     def charge(self, steps: int) -> None:
         """Take steps, before they are done.

@@ -5,8 +5,9 @@ All MPIs make theirs here. The texts of an operation are at most five lines of 6
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import INVALID_RANK, TEXT_LINES, TEXT_SIZE, UNKNOWN, Operation, Status
@@ -15,6 +16,12 @@ from mqs_dll.contract.phrases import How
 from mqs_dll.library.mpi.communicators import world_rank
 
 LINE = TEXT_SIZE - 1
+
+_Fields: TypeAlias = tuple[
+    Status, int, int, bool, int, int, bool, int, int, int, int, int, tuple[bytes, ...]
+]  # of Operation, in its order
+_operation: Callable[[_Fields], Operation] = partial(tuple.__new__, Operation)
+"""Makes an Operation in a third of the time that the names of its fields take: there may be a hundred thousand."""
 
 NOT_KEPT = "the source and tag that it asked for are not kept"
 NO_ORDER = "its order among those to this rank is not known"
@@ -47,7 +54,7 @@ class DatatypeFacts(NamedTuple):
 def lines(*texts: str | bytes | None) -> tuple[bytes, ...]:
     """Return the texts that are there, each cut to its line."""
     encoded = [text[:LINE] if isinstance(text, bytes) else text.encode()[:LINE] for text in texts if text]
-    return tuple(encoded[:TEXT_LINES])
+    return tuple(encoded if len(encoded) <= TEXT_LINES else encoded[:TEXT_LINES])
 
 
 def buffer_text(facts: DatatypeFacts | None, count: int, handle: int) -> bytes:
@@ -79,20 +86,11 @@ def receive(
         texts: the lines of extra_text; those that are None are left out.
         tag_wild: whether it takes any tag.
     """
-    return Operation(
-        status=status,
-        desired_local_rank=asked.rank,
-        desired_global_rank=world_rank(peers, asked.rank),
-        tag_wild=tag_wild,
-        desired_tag=asked.tag,
-        desired_length=asked.length,
-        system_buffer=False,
-        buffer=buffer,
-        actual_local_rank=got.rank,
-        actual_global_rank=world_rank(peers, got.rank),
-        actual_tag=got.tag,
-        actual_length=got.length,
-        extra_text=lines(*texts),
+    rank, tag, length = asked
+    local, got_tag, got_length = got
+    asked_world, got_world, text = world_rank(peers, rank), world_rank(peers, local), lines(*texts)
+    return _operation(
+        (status, rank, asked_world, tag_wild, tag, length, False, buffer, local, got_world, got_tag, got_length, text)
     )
 
 
@@ -113,21 +111,8 @@ def send(
     system_buffer: bool = False,
 ) -> Operation:
     """Return a send to a rank of a communicator, and of MPI_COMM_WORLD; what isn't known of it is -1, a buffer 0."""
-    return Operation(
-        status=status,
-        desired_local_rank=rank,
-        desired_global_rank=world,
-        tag_wild=False,
-        desired_tag=tag,
-        desired_length=length,
-        system_buffer=system_buffer,
-        buffer=buffer,
-        actual_local_rank=rank,
-        actual_global_rank=world,
-        actual_tag=tag,
-        actual_length=length,
-        extra_text=lines(*texts),
-    )
+    text = lines(*texts)
+    return _operation((status, rank, world, False, tag, length, system_buffer, buffer, rank, world, tag, length, text))
 
 
 def message(

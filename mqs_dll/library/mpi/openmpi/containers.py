@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
@@ -13,6 +13,8 @@ from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
 RequestT = TypeVar("RequestT", bound=views.OmpiRequest)
+
+NOTHING_KNOWN: Mapping[int, views.RecvRequest] = {}
 
 LIST_SLACK = 64
 """A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
@@ -65,8 +67,15 @@ class Containers:
         self._memory.charge_objects(OBJECTS_OF_A_SLOT * (array.size - pointers.count(0)))
         return [(slot, pointer) for slot, pointer in enumerate(pointers) if pointer]
 
-    def list_items(self, address: int, what: str) -> Iterator[int]:
+    def list_items(
+        self, address: int, what: str, known: Mapping[int, views.RecvRequest] = NOTHING_KNOWN
+    ) -> Iterator[int]:
         """Yield the addresses of the items of an opal_list_t in its order.
+
+        Args:
+            address: of the list.
+            what: it is, for a sentence.
+            known: items that were read already, by their addresses.
 
         Raises:
             BrokenStructureError: after the items that could be reached.
@@ -77,9 +86,11 @@ class Containers:
             return
         if head.opal_list_length > MAX_COUNT:
             raise BrokenStructureError(f"{what} is broken: it says that it has {head.opal_list_length} items")
-        yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what)
+        yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what, known)
 
-    def ring(self, first: int, end: int, limit: int, what: str) -> Iterator[int]:
+    def ring(
+        self, first: int, end: int, limit: int, what: str, known: Mapping[int, views.RecvRequest] = NOTHING_KNOWN
+    ) -> Iterator[int]:
         """Yield ``first`` and the items linked behind it, up to ``end``, which is not yielded.
 
         Raises:
@@ -90,8 +101,9 @@ class Containers:
         while address != end:
             if address in seen or len(seen) >= limit:
                 raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
+            item = known.get(address)
             try:
-                following = self._memory.pointer(address + self._next)
+                following = self._memory.pointer(address + self._next) if item is None else item.item_next
             except TargetReadError as error:
                 raise BrokenStructureError(f"{what} is broken after {len(seen)}: {error}") from error
             seen.add(address)

@@ -7,7 +7,9 @@ Source: ompi/mca/pml/ob1 of 4.1.0 to 4.1.8 and 5.0.0 to 5.0.11.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Operation, Status
@@ -61,6 +63,12 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         requests = (*self._recv.all(), *self._send.all())
         return [request.req_datatype for request in requests if request.pml_type not in HELD]
 
+    @cached_per_sweep
+    def _elements(self, datatype: int, count: int) -> tuple[int, bytes]:
+        """Return how many bytes some elements have, UNKNOWN where the datatype can't be read, and the line on them."""
+        facts = self._datatypes.at(datatype)
+        return UNKNOWN if facts is None else count * facts.size, buffer_text(facts, count, datatype)
+
     # ------------------------------------------------------------ receives
 
     def receives(self, entry: OmpiEntry) -> Iterator[Operation]:
@@ -68,8 +76,8 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
 
         Probes that wait are among them: they take part in matching.
         """
-        waiting, broken = self._matching.receives(entry)
         requests = {request.address: request for request in self._recv.of(entry.view.address)}
+        waiting, broken = self._matching.receives(entry, requests)
         for address in waiting:
             if address not in requests:  # a probe, whose request lies on the stack of the caller
                 try:
@@ -77,57 +85,41 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
                 except MqsError as error:
                     broken = broken or error
         counts = self._matching.counts(entry)
-        for request in sorted(requests.values(), key=lambda each: each.req_sequence):
-            yield self._receive(request, entry, counts.get(request.req_peer))
+        next_to_match = {peer: phrases.NEXT_TO_MATCH(*numbers).encode() for peer, numbers in counts.items()}
+        keeps_request = self._holds_request(self._cached_recv)
+        for request in sorted(requests.values(), key=attrgetter("req_sequence")):
+            yield self._receive(request, entry.peers(), next_to_match.get(request.req_peer), keeps_request)
         if broken is not None:
             raise broken
 
-    def _receive(self, request: views.RecvRequest, entry: OmpiEntry, counts: tuple[int, int] | None) -> Operation:
-        facts = self._datatypes.at(request.req_datatype)
+    def _receive(
+        self, request: views.RecvRequest, peers: Sequence[int], next_to_match: bytes | None, keeps_request: bool
+    ) -> Operation:
         matched = _has_message(request)
         held = request.pml_type in HELD
         has_buffer = not held and request.pml_type != PROBE
         status = Status.MATCHED if matched else Status.PENDING
         if request.req_complete == COMPLETE and not held:  # for a probe that holds a message only the probing is
             status = Status.COMPLETE
+        pending = status is Status.PENDING
         length = request.status_ucount if held else request.req_bytes_packed
-        capacity = UNKNOWN if facts is None else request.req_count * facts.size
+        capacity, elements = self._elements(request.req_datatype, request.req_count) if has_buffer else (0, None)
+        nonblocking = _is_nonblocking(request, keeps_request)
         return receive(
             status,
-            Envelope(request.req_peer, request.req_tag, capacity if has_buffer else 0),
+            Envelope(request.req_peer, request.req_tag, capacity),
             Envelope(request.status_source, request.status_tag, length) if matched else NOTHING,
-            entry.peers(),
+            peers,
             request.req_addr if has_buffer else 0,
-            self._receive_kind(request, has_message=status is not Status.PENDING),
-            buffer_text(facts, request.req_count, request.req_datatype) if has_buffer else None,
+            _receive_kind(request.pml_type, matched, bool(request.req_persistent), nonblocking, not pending),
+            elements,
             request_text(self._memory, request.address, request.req_complete),
             _receive_progress(request, status),
             tag_text(request.status_tag if matched else request.req_tag, self._nonblocking_base),
             # last: it is the MPI's own receives that have a sixth line, and what they are for is more important
-            phrases.NEXT_TO_MATCH(*counts) if counts is not None and status is Status.PENDING else None,
+            next_to_match if pending else None,
             tag_wild=request.req_tag == tags.ANY_TAG,
         )
-
-    def _receive_kind(self, request: views.RecvRequest, *, has_message: bool) -> str:
-        if request.pml_type == PROBE:
-            return phrases.made_by("MPI_Probe", how=How.BLOCKING)
-        if request.pml_type in HELD and not _has_message(request):
-            return phrases.made_by("MPI_Mprobe", how=How.BLOCKING)
-        if request.pml_type in HELD:
-            return phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE)
-        if request.req_persistent:
-            return phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
-        if self._is_nonblocking(self._cached_recv, request):
-            return phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
-        return phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
-
-    def _is_nonblocking(self, cached_request: int | None, request: views.PmlRequest) -> bool:
-        """Return whether a nonblocking call made a request, as far as ob1 shows it.
-
-        ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
-        first one. A request that is complete or freed can't belong to a blocking call.
-        """
-        return request.req_complete == COMPLETE or bool(request.free_called) or self._holds_request(cached_request)
 
     @cached_per_sweep
     def _holds_request(self, variable: int | None) -> bool:
@@ -143,11 +135,12 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
     def sends(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the sends of a communicator, by destination, and for each in the order of sending."""
         requests = self._send.of(entry.view.address)
-        for request in sorted(requests, key=lambda each: (each.req_peer, each.req_sequence)):
-            yield self._send_operation(request, entry)
+        keeps_request = self._holds_request(self._cached_send)
+        for request in sorted(requests, key=attrgetter("req_peer", "req_sequence")):
+            yield self._send_operation(request, entry.peers(), keeps_request)
 
-    def _send_operation(self, request: views.SendRequest, entry: OmpiEntry) -> Operation:
-        facts = self._datatypes.at(request.req_datatype)
+    def _send_operation(self, request: views.SendRequest, peers: Sequence[int], keeps_request: bool) -> Operation:
+        _, elements = self._elements(request.req_datatype, request.req_count)
         if request.req_complete == COMPLETE and not request.free_called:
             status = Status.COMPLETE
         else:
@@ -155,26 +148,53 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         return send(
             status,
             request.req_peer,
-            world_rank(entry.peers(), request.req_peer),
+            world_rank(peers, request.req_peer),
             request.req_tag,
             request.req_bytes_packed,
             0 if _is_copied(request) else request.req_addr,
-            self._send_kind(request),
-            buffer_text(facts, request.req_count, request.req_datatype),
+            _send_kind(request, keeps_request),
+            elements,
             request_text(self._memory, request.address, request.req_complete),
             _send_progress(request, status),
             _copy_text(request) or tag_text(request.req_tag, self._nonblocking_base),
         )
 
-    def _send_kind(self, request: views.SendRequest) -> str:
-        mode = request.req_send_mode
-        kind = send_kind(mode, persistent=request.req_persistent, free_called=request.free_called)
-        if kind is not None:
-            return kind
-        blocking, nonblocking = CALLS[mode]
-        if self._is_nonblocking(self._cached_send, request):
-            return phrases.made_by(nonblocking, how=How.NONBLOCKING)
-        return phrases.made_by(blocking, nonblocking)
+
+def _is_nonblocking(request: views.PmlRequest, keeps_request: bool) -> bool:
+    """Return whether a nonblocking call made a request, as far as ob1 shows it.
+
+    ob1 keeps one request for blocking calls in a variable, which is NULL while such a call uses it, and before the
+    first one. A request that is complete or freed can't belong to a blocking call.
+    """
+    return keeps_request or request.req_complete == COMPLETE or bool(request.free_called)
+
+
+@lru_cache(maxsize=64)
+def _receive_kind(pml_type: int, matched: bool, persistent: bool, nonblocking: bool, has_message: bool) -> bytes:
+    if pml_type == PROBE:
+        text = phrases.made_by("MPI_Probe", how=How.BLOCKING)
+    elif pml_type in HELD and not matched:
+        text = phrases.made_by("MPI_Mprobe", how=How.BLOCKING)
+    elif pml_type in HELD:
+        text = phrases.made_by("MPI_Mprobe", "MPI_Improbe", how=How.MATCHED_MESSAGE)
+    elif persistent:
+        text = phrases.made_by("MPI_Recv_init", how=How.PERSISTENT)
+    elif nonblocking:
+        text = phrases.received_by("MPI_Irecv", how=How.NONBLOCKING, has_message=has_message)
+    else:
+        text = phrases.received_by("MPI_Recv", "MPI_Irecv", has_message=has_message)
+    return text.encode()
+
+
+def _send_kind(request: views.SendRequest, keeps_request: bool) -> str:
+    mode = request.req_send_mode
+    kind = send_kind(mode, persistent=request.req_persistent, free_called=request.free_called)
+    if kind is not None:
+        return kind
+    blocking, nonblocking = CALLS[mode]
+    if _is_nonblocking(request, keeps_request):
+        return phrases.made_by(nonblocking, how=How.NONBLOCKING)
+    return phrases.made_by(blocking, nonblocking)
 
 
 def _has_message(request: views.RecvRequest) -> bool:

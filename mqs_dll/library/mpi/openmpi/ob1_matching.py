@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
@@ -71,17 +71,22 @@ class Ob1Matching:
                 lists.early.append(Ob1Peer(rank, proc))
         return lists
 
-    def receives(self, entry: OmpiEntry) -> tuple[list[int], MqsError | None]:
-        """Return the addresses of the receives that wait for a message, and what broke the walk, if anything did."""
+    def receives(self, entry: OmpiEntry, known: Mapping[int, views.RecvRequest]) -> tuple[list[int], MqsError | None]:
+        """Return the addresses of the receives that wait for a message, and what broke the walk, if anything did.
+
+        Args:
+            entry: whose receives.
+            known: those that were read already, by their addresses.
+        """
         addresses: list[int] = []
         try:
             lists = self.lists(entry)
             head = lists.comm.address + lists.comm.wild_receives
             if lists.comm.first_wild_receive != head + self._sentinel:
-                addresses.extend(self._containers.list_items(head, "the list of receives from any source"))
+                addresses.extend(self._containers.list_items(head, "the list of receives from any source", known))
             for rank, proc in lists.awaited:
                 head = proc.address + proc.specific_receives
-                addresses.extend(self._containers.list_items(head, f"the list of receives from {rank}"))
+                addresses.extend(self._containers.list_items(head, f"the list of receives from {rank}", known))
         except MqsError as error:
             return addresses, error
         return addresses, None

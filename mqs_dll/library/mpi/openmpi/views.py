@@ -155,6 +155,7 @@ class PmlRequest(OmpiRequest):
 class RecvRequest(PmlRequest):
     """A receive of pml/ob1."""
 
+    item_next: int = pointer("opal_list_item_t", name="opal_list_next")  # in the list of the receives that wait
     req_bytes_packed: int = uint64("mca_pml_base_recv_request_t")
     req_bytes_received: int = uint64("mca_pml_ob1_recv_request_t")
     req_match_received: int = uint8("mca_pml_ob1_recv_request_t")
