@@ -226,11 +226,12 @@ static int find_process(const char *call, const void *frame, mqs_process *proces
 
 /* Python lists some operations at once: each call of it takes longer than the operation itself. What the debugger has not asked
  * for yet waits here, until any other call on the process than those that only look. */
-enum { AHEAD = 32 };
+enum { AHEAD = 32, UNLISTED = -1 };
 struct listed {
     struct listed *next;
     mqs_taddr_t token;
     int place, count;
+    int is_end; /* The queue has no more. */
     mqs_pending_operation operations[AHEAD];
 };
 static pthread_mutex_t listed_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -258,26 +259,29 @@ static struct listed **find_listed(mqs_taddr_t token)
     return place;
 }
 
-/* Returns 1 with the next one, 0 where Python has to be asked. */
+/* Returns mqs_ok with the next one, mqs_end_of_list behind the last, or UNLISTED where Python has to be asked. */
 static int take_listed(mqs_taddr_t token, mqs_pending_operation *operation)
 {
     struct listed *listed;
-    int is_there;
+    int code = UNLISTED;
 
     pthread_mutex_lock(&listed_lock);
     listed = *find_listed(token);
-    is_there = listed != NULL && listed->place < listed->count;
-    if (is_there) {
+    if (listed != NULL && listed->place < listed->count) {
         *operation = listed->operations[listed->place++];
+        code = mqs_ok;
+    } else if (listed != NULL && listed->is_end) {
+        code = mqs_end_of_list;
     }
     pthread_mutex_unlock(&listed_lock);
-    return is_there;
+    return code;
 }
 
-/* Returns how many operations there is room for. */
+/* Returns how many operations there is room for: none where there is no memory. */
 static int make_room(mqs_taddr_t token)
 {
     struct listed **place;
+    int room;
 
     pthread_mutex_lock(&listed_lock);
     place = find_listed(token);
@@ -286,13 +290,14 @@ static int make_room(mqs_taddr_t token)
     }
     if (*place != NULL) {
         (*place)->token = token;
-        (*place)->place = (*place)->count = 0;
+        (*place)->place = (*place)->count = (*place)->is_end = 0;
     }
+    room = *place != NULL ? AHEAD : 0;
     pthread_mutex_unlock(&listed_lock);
-    return *place != NULL ? AHEAD : 1;
+    return room;
 }
 
-static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operations, int count)
+static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operations, int count, int is_end)
 {
     struct listed *listed;
 
@@ -302,6 +307,7 @@ static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operatio
         memcpy(listed->operations, operations, (size_t)count * sizeof *operations);
         listed->place = 0;
         listed->count = count;
+        listed->is_end = is_end;
     }
     pthread_mutex_unlock(&listed_lock);
 }
@@ -583,7 +589,9 @@ int mqs_next_communicator(mqs_process *process)
 
 int mqs_setup_operation_iterator(mqs_process *process, int queue)
 {
+    mqs_pending_operation operations[AHEAD];
     mqs_taddr_t token;
+    int count, is_end = 0;
     int code = find_process_to_move(THIS_CALL, process, &token);
 
     if (code != mqs_ok) {
@@ -592,14 +600,25 @@ int mqs_setup_operation_iterator(mqs_process *process, int queue)
     if (queue < mqs_pending_sends || queue > mqs_unexpected_messages) {
         return refuse(__func__, mqs_bad_call, "there are three queues: 0 sends, 1 receives, 2 unexpected messages");
     }
-    return ASK(python->setup_operation_iterator(token, queue));
+    count = make_room(token);
+    code = ASK(python->setup_operation_iterator(token, queue, operations, &count, &is_end));
+    if (code == mqs_ok) {
+        keep_listed(token, operations, count, is_end);
+    }
+    return code;
+}
+
+/* The count is set by what gives the answer. */
+static int end_if_none(int answer, const int *count)
+{
+    return answer == mqs_ok + 1 && *count == 0 ? mqs_end_of_list + 1 : answer;
 }
 
 int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
 {
     mqs_pending_operation operations[AHEAD];
     mqs_taddr_t token;
-    int code, count;
+    int code, count, is_end = 0;
 
     if (operation == NULL) {
         return refuse(__func__, mqs_bad_call, "the place for the operation is NULL");
@@ -609,14 +628,16 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
     if (code != mqs_ok) {
         return code;
     }
-    if (take_listed(token, operation)) {
-        return log_code(__func__, mqs_ok);
+    code = take_listed(token, operation);
+    if (code != UNLISTED) {
+        return log_code(__func__, code);
     }
     count = make_room(token);
-    code = ASK(python->next_operations(token, operations, &count));
+    count = count > 0 ? count : 1;
+    code = ASK(end_if_none(python->next_operations(token, operations, &count, &is_end), &count));
     if (code == mqs_ok) {
         *operation = operations[0];
-        keep_listed(token, operations + 1, count - 1);
+        keep_listed(token, operations + 1, count - 1, is_end);
     }
     return code;
 }

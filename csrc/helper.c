@@ -706,17 +706,16 @@ static int exchange(struct frame *frame, const void *data)
 }
 
 /* *size is how many bytes are expected, or the most that there may be where `up_to` is 1; and then how many there are. */
-static int call_for(enum call what, mqs_taddr_t token, uint64_t number, void *into, size_t *size, int up_to)
+static int call_with(struct frame *frame, void *into, size_t *size, int up_to)
 {
-    struct frame frame = {what, 0, 0, token, number};
     int answer;
 
     take_lock();
-    answer = exchange(&frame, NULL);
+    answer = exchange(frame, NULL);
     if (answer == mqs_ok + 1 && into != NULL) {
-        if (up_to ? frame.size <= *size : frame.size == *size) {
-            memcpy(into, bytes, frame.size);
-            *size = frame.size;
+        if (up_to ? frame->size <= *size : frame->size == *size) {
+            memcpy(into, bytes, frame->size);
+            *size = frame->size;
         } else {
             answer = fail(mqs_start_error, "libmqs's helper process is of another libmqs");
         }
@@ -725,9 +724,25 @@ static int call_for(enum call what, mqs_taddr_t token, uint64_t number, void *in
     return answer;
 }
 
-static int call(enum call what, mqs_taddr_t token, uint64_t number, void *into, size_t size)
+static int call(enum call what, mqs_taddr_t token, void *into, size_t size)
 {
-    return call_for(what, token, number, into, &size, 0);
+    struct frame frame = {what, 0, 0, token, 0};
+
+    return call_with(&frame, into, &size, 0);
+}
+
+static int call_for_operations(enum call what, mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count,
+                               int *is_end)
+{
+    struct frame frame = {what, 0, *count, token, (uint64_t)queue};
+    size_t size = (size_t)*count * sizeof *operations;
+    int answer = call_with(&frame, operations, &size, 1);
+
+    if (answer == mqs_ok + 1) {
+        *count = (int)(size / sizeof *operations);
+        *is_end = frame.subject != 0;
+    }
+    return answer;
 }
 
 /* Returns a copy that the debugger may read until MAX_TEXTS more were made. */
@@ -910,53 +925,50 @@ static int destroy_process(mqs_taddr_t token)
 
 static int update_communicator_list(mqs_taddr_t token)
 {
-    return call(UPDATE_COMMUNICATOR_LIST, token, 0, NULL, 0);
+    return call(UPDATE_COMMUNICATOR_LIST, token, NULL, 0);
 }
 
 static int setup_communicator_iterator(mqs_taddr_t token)
 {
-    return call(SETUP_COMMUNICATOR_ITERATOR, token, 0, NULL, 0);
+    return call(SETUP_COMMUNICATOR_ITERATOR, token, NULL, 0);
 }
 
 static int get_communicator(mqs_taddr_t token, mqs_communicator *communicator)
 {
-    return call(GET_COMMUNICATOR, token, 0, communicator, sizeof *communicator);
+    return call(GET_COMMUNICATOR, token, communicator, sizeof *communicator);
 }
 
 static int get_comm_group(mqs_taddr_t token, int *ranks)
 {
+    struct frame frame = {GET_COMM_GROUP, 0, 0, token, 0};
     size_t size = SIZE_MAX; /* Only Python knows how many there are. */
 
-    return call_for(GET_COMM_GROUP, token, 0, ranks, &size, 1);
+    return call_with(&frame, ranks, &size, 1);
 }
 
 static int get_comm_label(mqs_taddr_t token, libmqs_comm_label *label)
 {
-    return call(GET_COMM_LABEL, token, 0, label, sizeof *label);
+    return call(GET_COMM_LABEL, token, label, sizeof *label);
 }
 
 static int next_communicator(mqs_taddr_t token)
 {
-    return call(NEXT_COMMUNICATOR, token, 0, NULL, 0);
+    return call(NEXT_COMMUNICATOR, token, NULL, 0);
 }
 
-static int setup_operation_iterator(mqs_taddr_t token, int queue)
+static int setup_operation_iterator(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count, int *is_end)
 {
-    return call(SETUP_OPERATION_ITERATOR, token, (uint64_t)queue, NULL, 0);
+    return call_for_operations(SETUP_OPERATION_ITERATOR, token, queue, operations, count, is_end);
 }
 
-static int next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count)
+static int next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *is_end)
 {
-    size_t size = (size_t)*count * sizeof *operations;
-    int answer = call_for(NEXT_OPERATIONS, token, (uint64_t)*count, operations, &size, 1);
-
-    *count = (int)(size / sizeof *operations);
-    return answer;
+    return call_for_operations(NEXT_OPERATIONS, token, 0, operations, count, is_end);
 }
 
 static int get_global_rank(mqs_taddr_t token, int *rank)
 {
-    return call(GET_GLOBAL_RANK, token, 0, rank, sizeof *rank);
+    return call(GET_GLOBAL_RANK, token, rank, sizeof *rank);
 }
 
 const struct mqs_python_side *mqs_python_in_helper(const struct mqs_library *library_of_host)

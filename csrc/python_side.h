@@ -43,9 +43,11 @@ struct mqs_python_side {
     int (*get_comm_group)(mqs_taddr_t token, int *ranks);
     int (*get_comm_label)(mqs_taddr_t token, libmqs_comm_label *label);
     int (*next_communicator)(mqs_taddr_t token);
-    int (*setup_operation_iterator)(mqs_taddr_t token, int queue);
-    /* *count is how many operations there is room for, and then how many there are: at least one where the answer is mqs_ok. */
-    int (*next_operations)(mqs_taddr_t token, mqs_pending_operation *operations, int *count);
+    /* Both give operations: *count is for how many there is room, and then how many they are; *is_end says whether the queue
+     * has no more. What fails behind some of them, or behind the set-up, is the failure of the next call. */
+    int (*setup_operation_iterator)(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count,
+                                    int *is_end);
+    int (*next_operations)(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *is_end);
     int (*get_global_rank)(mqs_taddr_t token, int *rank);
 };
 

@@ -1263,7 +1263,7 @@ static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char *()(int)
 /*  1 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 96), // char const *()(int)
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 100), // char const *()(int)
 /*  4 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(int, char * *)
@@ -1271,8 +1271,8 @@ static void *_cffi_types[] = {
 /*  8 */ _CFFI_OP(_CFFI_OP_POINTER, 12), // char * *
 /*  9 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, char *, mqs_lang_code, unsigned long *)
-/* 11 */ _CFFI_OP(_CFFI_OP_POINTER, 152), // mqs_image *
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 122), // char *
+/* 11 */ _CFFI_OP(_CFFI_OP_POINTER, 156), // mqs_image *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 126), // char *
 /* 13 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // mqs_lang_code
 /* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 31), // unsigned long *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
@@ -1283,20 +1283,20 @@ static void *_cffi_types[] = {
 /* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 21 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_image *, mqs_image_callbacks const *, unsigned long *)
 /* 22 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 153), // mqs_image_callbacks const *
+/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 157), // mqs_image_callbacks const *
 /* 24 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_process *)
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 158), // mqs_process *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 162), // mqs_process *
 /* 28 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_process *, unsigned long, int, void *)
 /* 30 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 31 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10), // unsigned long
 /* 32 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 33 */ _CFFI_OP(_CFFI_OP_POINTER, 172), // void *
+/* 33 */ _CFFI_OP(_CFFI_OP_POINTER, 176), // void *
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_type *)
-/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 164), // mqs_type *
+/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 168), // mqs_type *
 /* 37 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(mqs_type *, char *)
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
@@ -1313,126 +1313,130 @@ static void *_cffi_types[] = {
 /* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
 /* 51 */ _CFFI_OP(_CFFI_OP_POINTER, 1), // int *
 /* 52 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 53 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, int)
+/* 53 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, int, mqs_pending_operation *, int *, int *)
 /* 54 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
 /* 55 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 56 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 57 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, libmqs_comm_label *)
-/* 58 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 147), // libmqs_comm_label *
-/* 60 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 61 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_communicator *)
-/* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 63 */ _CFFI_OP(_CFFI_OP_POINTER, 150), // mqs_communicator *
-/* 64 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_pending_operation *, int *)
-/* 66 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 67 */ _CFFI_OP(_CFFI_OP_POINTER, 157), // mqs_pending_operation *
-/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
-/* 69 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 70 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
-/* 71 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 73 */ _CFFI_OP(_CFFI_OP_POINTER, 159), // mqs_process_callbacks const *
-/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 75 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 76 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(void)
-/* 77 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 78 */ _CFFI_OP(_CFFI_OP_FUNCTION, 11), // mqs_image *()(mqs_process *)
-/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 100), // mqs_image_info *()(mqs_image *)
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 83 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 84 */ _CFFI_OP(_CFFI_OP_FUNCTION, 104), // mqs_process_info *()(mqs_process *)
-/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 86 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 87 */ _CFFI_OP(_CFFI_OP_FUNCTION, 36), // mqs_type *()(mqs_image *, char *, mqs_lang_code)
-/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 92 */ _CFFI_OP(_CFFI_OP_FUNCTION, 33), // void *()(unsigned long)
-/* 93 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
-/* 94 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 95 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(char const *)
-/* 96 */ _CFFI_OP(_CFFI_OP_POINTER, 122), // char const *
-/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(mqs_image *, mqs_image_info *)
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
-/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 155), // mqs_image_info *
+/* 56 */ _CFFI_OP(_CFFI_OP_POINTER, 161), // mqs_pending_operation *
+/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
+/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
+/* 59 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 60 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, libmqs_comm_label *)
+/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 62 */ _CFFI_OP(_CFFI_OP_POINTER, 151), // libmqs_comm_label *
+/* 63 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 64 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_communicator *)
+/* 65 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 66 */ _CFFI_OP(_CFFI_OP_POINTER, 154), // mqs_communicator *
+/* 67 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_pending_operation *, int *, int *)
+/* 69 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 56),
+/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
+/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
+/* 73 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 74 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
+/* 75 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 77 */ _CFFI_OP(_CFFI_OP_POINTER, 163), // mqs_process_callbacks const *
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 79 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION, 1), // int()(void)
+/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 82 */ _CFFI_OP(_CFFI_OP_FUNCTION, 11), // mqs_image *()(mqs_process *)
+/* 83 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 84 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 85 */ _CFFI_OP(_CFFI_OP_FUNCTION, 104), // mqs_image_info *()(mqs_image *)
+/* 86 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 87 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 88 */ _CFFI_OP(_CFFI_OP_FUNCTION, 108), // mqs_process_info *()(mqs_process *)
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION, 36), // mqs_type *()(mqs_image *, char *, mqs_lang_code)
+/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
+/* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 95 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 96 */ _CFFI_OP(_CFFI_OP_FUNCTION, 33), // void *()(unsigned long)
+/* 97 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 10),
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 99 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(char const *)
+/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 126), // char const *
 /* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 102 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(mqs_process *, mqs_process_info *)
-/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 104 */ _CFFI_OP(_CFFI_OP_POINTER, 161), // mqs_process_info *
+/* 102 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(mqs_image *, mqs_image_info *)
+/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 11),
+/* 104 */ _CFFI_OP(_CFFI_OP_POINTER, 159), // mqs_image_info *
 /* 105 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 106 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(mqs_process *, mqs_target_type_sizes *)
+/* 106 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(mqs_process *, mqs_process_info *)
 /* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 108 */ _CFFI_OP(_CFFI_OP_POINTER, 162), // mqs_target_type_sizes *
+/* 108 */ _CFFI_OP(_CFFI_OP_POINTER, 165), // mqs_process_info *
 /* 109 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 110 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(mqs_process *, void const *, void *, int)
+/* 110 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(mqs_process *, mqs_target_type_sizes *)
 /* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 112 */ _CFFI_OP(_CFFI_OP_POINTER, 172), // void const *
-/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 33),
-/* 114 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 115 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(void *)
+/* 112 */ _CFFI_OP(_CFFI_OP_POINTER, 166), // mqs_target_type_sizes *
+/* 113 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 114 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(mqs_process *, void const *, void *, int)
+/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 116 */ _CFFI_OP(_CFFI_OP_POINTER, 176), // void const *
 /* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 33),
-/* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 119 */ _CFFI_OP(_CFFI_OP_FUNCTION, 172), // void()(void)
-/* 120 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 121 */ _CFFI_OP(_CFFI_OP_POINTER, 0), // char *(*)(int)
-/* 122 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 123 */ _CFFI_OP(_CFFI_OP_ARRAY, 125), // char[5][64]
-/* 124 */ (_cffi_opcode_t)(5),
-/* 125 */ _CFFI_OP(_CFFI_OP_ARRAY, 122), // char[64]
-/* 126 */ (_cffi_opcode_t)(64),
-/* 127 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // enum $1
-/* 128 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // enum $2
-/* 129 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // enum $3
-/* 130 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // enum mqs_status
-/* 131 */ _CFFI_OP(_CFFI_OP_POINTER, 6), // int(*)(int, char * *)
-/* 132 */ _CFFI_OP(_CFFI_OP_POINTER, 10), // int(*)(mqs_image *, char *, mqs_lang_code, unsigned long *)
-/* 133 */ _CFFI_OP(_CFFI_OP_POINTER, 16), // int(*)(mqs_image *, char *, unsigned long *)
-/* 134 */ _CFFI_OP(_CFFI_OP_POINTER, 21), // int(*)(mqs_image *, mqs_image_callbacks const *, unsigned long *)
-/* 135 */ _CFFI_OP(_CFFI_OP_POINTER, 26), // int(*)(mqs_process *)
-/* 136 */ _CFFI_OP(_CFFI_OP_POINTER, 29), // int(*)(mqs_process *, unsigned long, int, void *)
-/* 137 */ _CFFI_OP(_CFFI_OP_POINTER, 35), // int(*)(mqs_type *)
-/* 138 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // int(*)(mqs_type *, char *)
-/* 139 */ _CFFI_OP(_CFFI_OP_POINTER, 42), // int(*)(unsigned long)
-/* 140 */ _CFFI_OP(_CFFI_OP_POINTER, 45), // int(*)(unsigned long, char * *)
-/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // int(*)(unsigned long, int *)
-/* 142 */ _CFFI_OP(_CFFI_OP_POINTER, 53), // int(*)(unsigned long, int)
-/* 143 */ _CFFI_OP(_CFFI_OP_POINTER, 57), // int(*)(unsigned long, libmqs_comm_label *)
-/* 144 */ _CFFI_OP(_CFFI_OP_POINTER, 61), // int(*)(unsigned long, mqs_communicator *)
-/* 145 */ _CFFI_OP(_CFFI_OP_POINTER, 65), // int(*)(unsigned long, mqs_pending_operation *, int *)
-/* 146 */ _CFFI_OP(_CFFI_OP_POINTER, 70), // int(*)(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
-/* 147 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // libmqs_comm_label
-/* 148 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 9), // long
-/* 149 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // mqs_basic_callbacks
-/* 150 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // mqs_communicator
-/* 151 */ _CFFI_OP(_CFFI_OP_POINTER, 78), // mqs_image *(*)(mqs_process *)
-/* 152 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // mqs_image
-/* 153 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // mqs_image_callbacks
-/* 154 */ _CFFI_OP(_CFFI_OP_POINTER, 81), // mqs_image_info *(*)(mqs_image *)
-/* 155 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // mqs_image_info
-/* 156 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // mqs_op_class
-/* 157 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // mqs_pending_operation
-/* 158 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // mqs_process
-/* 159 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // mqs_process_callbacks
-/* 160 */ _CFFI_OP(_CFFI_OP_POINTER, 84), // mqs_process_info *(*)(mqs_process *)
-/* 161 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // mqs_process_info
-/* 162 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // mqs_target_type_sizes
-/* 163 */ _CFFI_OP(_CFFI_OP_POINTER, 87), // mqs_type *(*)(mqs_image *, char *, mqs_lang_code)
-/* 164 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // mqs_type
-/* 165 */ _CFFI_OP(_CFFI_OP_POINTER, 92), // void *(*)(unsigned long)
-/* 166 */ _CFFI_OP(_CFFI_OP_POINTER, 95), // void(*)(char const *)
-/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 98), // void(*)(mqs_image *, mqs_image_info *)
-/* 168 */ _CFFI_OP(_CFFI_OP_POINTER, 102), // void(*)(mqs_process *, mqs_process_info *)
-/* 169 */ _CFFI_OP(_CFFI_OP_POINTER, 106), // void(*)(mqs_process *, mqs_target_type_sizes *)
-/* 170 */ _CFFI_OP(_CFFI_OP_POINTER, 110), // void(*)(mqs_process *, void const *, void *, int)
-/* 171 */ _CFFI_OP(_CFFI_OP_POINTER, 116), // void(*)(void *)
-/* 172 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 118 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 119 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 120 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(void *)
+/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 33),
+/* 122 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 123 */ _CFFI_OP(_CFFI_OP_FUNCTION, 176), // void()(void)
+/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 125 */ _CFFI_OP(_CFFI_OP_POINTER, 0), // char *(*)(int)
+/* 126 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 127 */ _CFFI_OP(_CFFI_OP_ARRAY, 129), // char[5][64]
+/* 128 */ (_cffi_opcode_t)(5),
+/* 129 */ _CFFI_OP(_CFFI_OP_ARRAY, 126), // char[64]
+/* 130 */ (_cffi_opcode_t)(64),
+/* 131 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // enum $1
+/* 132 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // enum $2
+/* 133 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // enum $3
+/* 134 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // enum mqs_status
+/* 135 */ _CFFI_OP(_CFFI_OP_POINTER, 6), // int(*)(int, char * *)
+/* 136 */ _CFFI_OP(_CFFI_OP_POINTER, 10), // int(*)(mqs_image *, char *, mqs_lang_code, unsigned long *)
+/* 137 */ _CFFI_OP(_CFFI_OP_POINTER, 16), // int(*)(mqs_image *, char *, unsigned long *)
+/* 138 */ _CFFI_OP(_CFFI_OP_POINTER, 21), // int(*)(mqs_image *, mqs_image_callbacks const *, unsigned long *)
+/* 139 */ _CFFI_OP(_CFFI_OP_POINTER, 26), // int(*)(mqs_process *)
+/* 140 */ _CFFI_OP(_CFFI_OP_POINTER, 29), // int(*)(mqs_process *, unsigned long, int, void *)
+/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 35), // int(*)(mqs_type *)
+/* 142 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // int(*)(mqs_type *, char *)
+/* 143 */ _CFFI_OP(_CFFI_OP_POINTER, 42), // int(*)(unsigned long)
+/* 144 */ _CFFI_OP(_CFFI_OP_POINTER, 45), // int(*)(unsigned long, char * *)
+/* 145 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // int(*)(unsigned long, int *)
+/* 146 */ _CFFI_OP(_CFFI_OP_POINTER, 53), // int(*)(unsigned long, int, mqs_pending_operation *, int *, int *)
+/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 60), // int(*)(unsigned long, libmqs_comm_label *)
+/* 148 */ _CFFI_OP(_CFFI_OP_POINTER, 64), // int(*)(unsigned long, mqs_communicator *)
+/* 149 */ _CFFI_OP(_CFFI_OP_POINTER, 68), // int(*)(unsigned long, mqs_pending_operation *, int *, int *)
+/* 150 */ _CFFI_OP(_CFFI_OP_POINTER, 74), // int(*)(unsigned long, mqs_process *, mqs_process_callbacks const *, unsigned long *)
+/* 151 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // libmqs_comm_label
+/* 152 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 9), // long
+/* 153 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // mqs_basic_callbacks
+/* 154 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // mqs_communicator
+/* 155 */ _CFFI_OP(_CFFI_OP_POINTER, 82), // mqs_image *(*)(mqs_process *)
+/* 156 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // mqs_image
+/* 157 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // mqs_image_callbacks
+/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 85), // mqs_image_info *(*)(mqs_image *)
+/* 159 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // mqs_image_info
+/* 160 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // mqs_op_class
+/* 161 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // mqs_pending_operation
+/* 162 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // mqs_process
+/* 163 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // mqs_process_callbacks
+/* 164 */ _CFFI_OP(_CFFI_OP_POINTER, 88), // mqs_process_info *(*)(mqs_process *)
+/* 165 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // mqs_process_info
+/* 166 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // mqs_target_type_sizes
+/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 91), // mqs_type *(*)(mqs_image *, char *, mqs_lang_code)
+/* 168 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // mqs_type
+/* 169 */ _CFFI_OP(_CFFI_OP_POINTER, 96), // void *(*)(unsigned long)
+/* 170 */ _CFFI_OP(_CFFI_OP_POINTER, 99), // void(*)(char const *)
+/* 171 */ _CFFI_OP(_CFFI_OP_POINTER, 102), // void(*)(mqs_image *, mqs_image_info *)
+/* 172 */ _CFFI_OP(_CFFI_OP_POINTER, 106), // void(*)(mqs_process *, mqs_process_info *)
+/* 173 */ _CFFI_OP(_CFFI_OP_POINTER, 110), // void(*)(mqs_process *, mqs_target_type_sizes *)
+/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 114), // void(*)(mqs_process *, void const *, void *, int)
+/* 175 */ _CFFI_OP(_CFFI_OP_POINTER, 120), // void(*)(void *)
+/* 176 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_mqs_ok(unsigned long long *o)
@@ -1731,13 +1735,14 @@ int mqspy_next_communicator(unsigned long a0)
 static struct _cffi_externpy_s _cffi_externpy__mqspy_next_operations =
   { "mqs_dll._libmqs.mqspy_next_operations", (int)sizeof(int), 0, 0 };
 
-int mqspy_next_operations(unsigned long a0, mqs_pending_operation * a1, int * a2)
+int mqspy_next_operations(unsigned long a0, mqs_pending_operation * a1, int * a2, int * a3)
 {
-  char a[24];
+  char a[32];
   char *p = a;
   *(unsigned long *)(p + 0) = a0;
   *(mqs_pending_operation * *)(p + 8) = a1;
   *(int * *)(p + 16) = a2;
+  *(int * *)(p + 24) = a3;
   _cffi_call_python(&_cffi_externpy__mqspy_next_operations, p);
   return *(int *)p;
 }
@@ -1784,12 +1789,15 @@ int mqspy_setup_image(mqs_image * a0, mqs_image_callbacks const * a1, unsigned l
 static struct _cffi_externpy_s _cffi_externpy__mqspy_setup_operation_iterator =
   { "mqs_dll._libmqs.mqspy_setup_operation_iterator", (int)sizeof(int), 0, 0 };
 
-int mqspy_setup_operation_iterator(unsigned long a0, int a1)
+int mqspy_setup_operation_iterator(unsigned long a0, int a1, mqs_pending_operation * a2, int * a3, int * a4)
 {
-  char a[16];
+  char a[40];
   char *p = a;
   *(unsigned long *)(p + 0) = a0;
   *(int *)(p + 8) = a1;
+  *(mqs_pending_operation * *)(p + 16) = a2;
+  *(int * *)(p + 24) = a3;
+  *(int * *)(p + 32) = a4;
   _cffi_call_python(&_cffi_externpy__mqspy_setup_operation_iterator, p);
   return *(int *)p;
 }
@@ -1884,10 +1892,10 @@ _cffi_f_mqsc_log_line(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(96), arg0, (char **)&x0);
+      _cffi_type(100), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(96), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(100), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1930,7 +1938,7 @@ _cffi_f_mqsc_words_of_debugger(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(96));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(100));
   return pyresult;
 }
 #else
@@ -1997,38 +2005,38 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "mqs_st_pending", (void *)_cffi_const_mqs_st_pending, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_true", (void *)_cffi_const_mqs_true, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "mqs_unexpected_messages", (void *)_cffi_const_mqs_unexpected_messages, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "mqsc_glue_is_ready", (void *)_cffi_f_mqsc_glue_is_ready, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 119), (void *)_cffi_d_mqsc_glue_is_ready },
-  { "mqsc_log_is_open", (void *)_cffi_f_mqsc_log_is_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 76), (void *)_cffi_d_mqsc_log_is_open },
-  { "mqsc_log_line", (void *)_cffi_f_mqsc_log_line, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 95), (void *)_cffi_d_mqsc_log_line },
+  { "mqsc_glue_is_ready", (void *)_cffi_f_mqsc_glue_is_ready, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 123), (void *)_cffi_d_mqsc_glue_is_ready },
+  { "mqsc_log_is_open", (void *)_cffi_f_mqsc_log_is_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 80), (void *)_cffi_d_mqsc_log_is_open },
+  { "mqsc_log_line", (void *)_cffi_f_mqsc_log_line, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 99), (void *)_cffi_d_mqsc_log_line },
   { "mqsc_words_of_debugger", (void *)_cffi_f_mqsc_words_of_debugger, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_mqsc_words_of_debugger },
-  { "mqspy_destroy_image", (void *)&_cffi_externpy__mqspy_destroy_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_destroy_image },
-  { "mqspy_destroy_process", (void *)&_cffi_externpy__mqspy_destroy_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_destroy_process },
-  { "mqspy_error_string", (void *)&_cffi_externpy__mqspy_error_string, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 131), (void *)mqspy_error_string },
-  { "mqspy_get_comm_group", (void *)&_cffi_externpy__mqspy_get_comm_group, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 141), (void *)mqspy_get_comm_group },
-  { "mqspy_get_comm_label", (void *)&_cffi_externpy__mqspy_get_comm_label, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_get_comm_label },
-  { "mqspy_get_communicator", (void *)&_cffi_externpy__mqspy_get_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 144), (void *)mqspy_get_communicator },
-  { "mqspy_get_global_rank", (void *)&_cffi_externpy__mqspy_get_global_rank, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 141), (void *)mqspy_get_global_rank },
-  { "mqspy_image_has_queues", (void *)&_cffi_externpy__mqspy_image_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 140), (void *)mqspy_image_has_queues },
-  { "mqspy_next_communicator", (void *)&_cffi_externpy__mqspy_next_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_next_communicator },
-  { "mqspy_next_operations", (void *)&_cffi_externpy__mqspy_next_operations, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 145), (void *)mqspy_next_operations },
-  { "mqspy_process_has_queues", (void *)&_cffi_externpy__mqspy_process_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 140), (void *)mqspy_process_has_queues },
-  { "mqspy_setup_communicator_iterator", (void *)&_cffi_externpy__mqspy_setup_communicator_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_setup_communicator_iterator },
-  { "mqspy_setup_image", (void *)&_cffi_externpy__mqspy_setup_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 134), (void *)mqspy_setup_image },
-  { "mqspy_setup_operation_iterator", (void *)&_cffi_externpy__mqspy_setup_operation_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 142), (void *)mqspy_setup_operation_iterator },
-  { "mqspy_setup_process", (void *)&_cffi_externpy__mqspy_setup_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 146), (void *)mqspy_setup_process },
-  { "mqspy_update_communicator_list", (void *)&_cffi_externpy__mqspy_update_communicator_list, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 139), (void *)mqspy_update_communicator_list },
+  { "mqspy_destroy_image", (void *)&_cffi_externpy__mqspy_destroy_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_destroy_image },
+  { "mqspy_destroy_process", (void *)&_cffi_externpy__mqspy_destroy_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_destroy_process },
+  { "mqspy_error_string", (void *)&_cffi_externpy__mqspy_error_string, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 135), (void *)mqspy_error_string },
+  { "mqspy_get_comm_group", (void *)&_cffi_externpy__mqspy_get_comm_group, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 145), (void *)mqspy_get_comm_group },
+  { "mqspy_get_comm_label", (void *)&_cffi_externpy__mqspy_get_comm_label, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 147), (void *)mqspy_get_comm_label },
+  { "mqspy_get_communicator", (void *)&_cffi_externpy__mqspy_get_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 148), (void *)mqspy_get_communicator },
+  { "mqspy_get_global_rank", (void *)&_cffi_externpy__mqspy_get_global_rank, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 145), (void *)mqspy_get_global_rank },
+  { "mqspy_image_has_queues", (void *)&_cffi_externpy__mqspy_image_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 144), (void *)mqspy_image_has_queues },
+  { "mqspy_next_communicator", (void *)&_cffi_externpy__mqspy_next_communicator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_next_communicator },
+  { "mqspy_next_operations", (void *)&_cffi_externpy__mqspy_next_operations, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 149), (void *)mqspy_next_operations },
+  { "mqspy_process_has_queues", (void *)&_cffi_externpy__mqspy_process_has_queues, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 144), (void *)mqspy_process_has_queues },
+  { "mqspy_setup_communicator_iterator", (void *)&_cffi_externpy__mqspy_setup_communicator_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_setup_communicator_iterator },
+  { "mqspy_setup_image", (void *)&_cffi_externpy__mqspy_setup_image, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 138), (void *)mqspy_setup_image },
+  { "mqspy_setup_operation_iterator", (void *)&_cffi_externpy__mqspy_setup_operation_iterator, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 146), (void *)mqspy_setup_operation_iterator },
+  { "mqspy_setup_process", (void *)&_cffi_externpy__mqspy_setup_process, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 150), (void *)mqspy_setup_process },
+  { "mqspy_update_communicator_list", (void *)&_cffi_externpy__mqspy_update_communicator_list, _CFFI_OP(_CFFI_OP_EXTERN_PYTHON, 143), (void *)mqspy_update_communicator_list },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(libmqs_comm_label, name),
             sizeof(((libmqs_comm_label *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 125) },
+            _CFFI_OP(_CFFI_OP_NOOP, 129) },
   { "description", offsetof(libmqs_comm_label, description),
                    sizeof(((libmqs_comm_label *)0)->description),
-                   _CFFI_OP(_CFFI_OP_NOOP, 125) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 129) },
   { "remote_size", offsetof(libmqs_comm_label, remote_size),
                    sizeof(((libmqs_comm_label *)0)->remote_size),
-                   _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "is_freed", offsetof(libmqs_comm_label, is_freed),
                 sizeof(((libmqs_comm_label *)0)->is_freed),
                 _CFFI_OP(_CFFI_OP_NOOP, 1) },
@@ -2043,31 +2051,31 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 31) },
   { "local_rank", offsetof(mqs_communicator, local_rank),
                   sizeof(((mqs_communicator *)0)->local_rank),
-                  _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "size", offsetof(mqs_communicator, size),
             sizeof(((mqs_communicator *)0)->size),
-            _CFFI_OP(_CFFI_OP_NOOP, 148) },
+            _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "name", offsetof(mqs_communicator, name),
             sizeof(((mqs_communicator *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 125) },
+            _CFFI_OP(_CFFI_OP_NOOP, 129) },
   { "status", offsetof(mqs_pending_operation, status),
               sizeof(((mqs_pending_operation *)0)->status),
               _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "desired_local_rank", offsetof(mqs_pending_operation, desired_local_rank),
                           sizeof(((mqs_pending_operation *)0)->desired_local_rank),
-                          _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "desired_global_rank", offsetof(mqs_pending_operation, desired_global_rank),
                            sizeof(((mqs_pending_operation *)0)->desired_global_rank),
-                           _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                           _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "tag_wild", offsetof(mqs_pending_operation, tag_wild),
                 sizeof(((mqs_pending_operation *)0)->tag_wild),
                 _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "desired_tag", offsetof(mqs_pending_operation, desired_tag),
                    sizeof(((mqs_pending_operation *)0)->desired_tag),
-                   _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "desired_length", offsetof(mqs_pending_operation, desired_length),
                       sizeof(((mqs_pending_operation *)0)->desired_length),
-                      _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "system_buffer", offsetof(mqs_pending_operation, system_buffer),
                      sizeof(((mqs_pending_operation *)0)->system_buffer),
                      _CFFI_OP(_CFFI_OP_NOOP, 1) },
@@ -2076,19 +2084,19 @@ static const struct _cffi_field_s _cffi_fields[] = {
               _CFFI_OP(_CFFI_OP_NOOP, 31) },
   { "actual_local_rank", offsetof(mqs_pending_operation, actual_local_rank),
                          sizeof(((mqs_pending_operation *)0)->actual_local_rank),
-                         _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                         _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "actual_global_rank", offsetof(mqs_pending_operation, actual_global_rank),
                           sizeof(((mqs_pending_operation *)0)->actual_global_rank),
-                          _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "actual_tag", offsetof(mqs_pending_operation, actual_tag),
                   sizeof(((mqs_pending_operation *)0)->actual_tag),
-                  _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "actual_length", offsetof(mqs_pending_operation, actual_length),
                      sizeof(((mqs_pending_operation *)0)->actual_length),
-                     _CFFI_OP(_CFFI_OP_NOOP, 148) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 152) },
   { "extra_text", offsetof(mqs_pending_operation, extra_text),
                   sizeof(((mqs_pending_operation *)0)->extra_text),
-                  _CFFI_OP(_CFFI_OP_NOOP, 123) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 127) },
   { "short_size", offsetof(mqs_target_type_sizes, short_size),
                   sizeof(((mqs_target_type_sizes *)0)->short_size),
                   _CFFI_OP(_CFFI_OP_NOOP, 1) },
@@ -2106,137 +2114,137 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 1) },
   { "mqs_malloc_fp", offsetof(mqs_basic_callbacks, mqs_malloc_fp),
                      sizeof(((mqs_basic_callbacks *)0)->mqs_malloc_fp),
-                     _CFFI_OP(_CFFI_OP_NOOP, 165) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 169) },
   { "mqs_free_fp", offsetof(mqs_basic_callbacks, mqs_free_fp),
                    sizeof(((mqs_basic_callbacks *)0)->mqs_free_fp),
-                   _CFFI_OP(_CFFI_OP_NOOP, 171) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 175) },
   { "mqs_dprints_fp", offsetof(mqs_basic_callbacks, mqs_dprints_fp),
                       sizeof(((mqs_basic_callbacks *)0)->mqs_dprints_fp),
-                      _CFFI_OP(_CFFI_OP_NOOP, 166) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 170) },
   { "mqs_errorstring_fp", offsetof(mqs_basic_callbacks, mqs_errorstring_fp),
                           sizeof(((mqs_basic_callbacks *)0)->mqs_errorstring_fp),
-                          _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 125) },
   { "mqs_put_image_info_fp", offsetof(mqs_basic_callbacks, mqs_put_image_info_fp),
                              sizeof(((mqs_basic_callbacks *)0)->mqs_put_image_info_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 167) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 171) },
   { "mqs_get_image_info_fp", offsetof(mqs_basic_callbacks, mqs_get_image_info_fp),
                              sizeof(((mqs_basic_callbacks *)0)->mqs_get_image_info_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 154) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 158) },
   { "mqs_put_process_info_fp", offsetof(mqs_basic_callbacks, mqs_put_process_info_fp),
                                sizeof(((mqs_basic_callbacks *)0)->mqs_put_process_info_fp),
-                               _CFFI_OP(_CFFI_OP_NOOP, 168) },
+                               _CFFI_OP(_CFFI_OP_NOOP, 172) },
   { "mqs_get_process_info_fp", offsetof(mqs_basic_callbacks, mqs_get_process_info_fp),
                                sizeof(((mqs_basic_callbacks *)0)->mqs_get_process_info_fp),
-                               _CFFI_OP(_CFFI_OP_NOOP, 160) },
+                               _CFFI_OP(_CFFI_OP_NOOP, 164) },
   { "mqs_get_type_sizes_fp", offsetof(mqs_image_callbacks, mqs_get_type_sizes_fp),
                              sizeof(((mqs_image_callbacks *)0)->mqs_get_type_sizes_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 169) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 173) },
   { "mqs_find_function_fp", offsetof(mqs_image_callbacks, mqs_find_function_fp),
                             sizeof(((mqs_image_callbacks *)0)->mqs_find_function_fp),
-                            _CFFI_OP(_CFFI_OP_NOOP, 132) },
+                            _CFFI_OP(_CFFI_OP_NOOP, 136) },
   { "mqs_find_symbol_fp", offsetof(mqs_image_callbacks, mqs_find_symbol_fp),
                           sizeof(((mqs_image_callbacks *)0)->mqs_find_symbol_fp),
-                          _CFFI_OP(_CFFI_OP_NOOP, 133) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 137) },
   { "mqs_find_type_fp", offsetof(mqs_image_callbacks, mqs_find_type_fp),
                         sizeof(((mqs_image_callbacks *)0)->mqs_find_type_fp),
-                        _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                        _CFFI_OP(_CFFI_OP_NOOP, 167) },
   { "mqs_field_offset_fp", offsetof(mqs_image_callbacks, mqs_field_offset_fp),
                            sizeof(((mqs_image_callbacks *)0)->mqs_field_offset_fp),
-                           _CFFI_OP(_CFFI_OP_NOOP, 138) },
+                           _CFFI_OP(_CFFI_OP_NOOP, 142) },
   { "mqs_sizeof_fp", offsetof(mqs_image_callbacks, mqs_sizeof_fp),
                      sizeof(((mqs_image_callbacks *)0)->mqs_sizeof_fp),
-                     _CFFI_OP(_CFFI_OP_NOOP, 137) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 141) },
   { "mqs_get_global_rank_fp", offsetof(mqs_process_callbacks, mqs_get_global_rank_fp),
                               sizeof(((mqs_process_callbacks *)0)->mqs_get_global_rank_fp),
-                              _CFFI_OP(_CFFI_OP_NOOP, 135) },
+                              _CFFI_OP(_CFFI_OP_NOOP, 139) },
   { "mqs_get_image_fp", offsetof(mqs_process_callbacks, mqs_get_image_fp),
                         sizeof(((mqs_process_callbacks *)0)->mqs_get_image_fp),
-                        _CFFI_OP(_CFFI_OP_NOOP, 151) },
+                        _CFFI_OP(_CFFI_OP_NOOP, 155) },
   { "mqs_fetch_data_fp", offsetof(mqs_process_callbacks, mqs_fetch_data_fp),
                          sizeof(((mqs_process_callbacks *)0)->mqs_fetch_data_fp),
-                         _CFFI_OP(_CFFI_OP_NOOP, 136) },
+                         _CFFI_OP(_CFFI_OP_NOOP, 140) },
   { "mqs_target_to_host_fp", offsetof(mqs_process_callbacks, mqs_target_to_host_fp),
                              sizeof(((mqs_process_callbacks *)0)->mqs_target_to_host_fp),
-                             _CFFI_OP(_CFFI_OP_NOOP, 170) },
+                             _CFFI_OP(_CFFI_OP_NOOP, 174) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$libmqs_comm_label", 147, _CFFI_F_CHECK_FIELDS,
+  { "$libmqs_comm_label", 151, _CFFI_F_CHECK_FIELDS,
     sizeof(libmqs_comm_label), offsetof(struct _cffi_align_typedef_libmqs_comm_label, y), 0, 6 },
-  { "$mqs_communicator", 150, _CFFI_F_CHECK_FIELDS,
+  { "$mqs_communicator", 154, _CFFI_F_CHECK_FIELDS,
     sizeof(mqs_communicator), offsetof(struct _cffi_align_typedef_mqs_communicator, y), 6, 4 },
-  { "$mqs_pending_operation", 157, _CFFI_F_CHECK_FIELDS,
+  { "$mqs_pending_operation", 161, _CFFI_F_CHECK_FIELDS,
     sizeof(mqs_pending_operation), offsetof(struct _cffi_align_typedef_mqs_pending_operation, y), 10, 13 },
-  { "$mqs_target_type_sizes", 162, _CFFI_F_CHECK_FIELDS,
+  { "$mqs_target_type_sizes", 166, _CFFI_F_CHECK_FIELDS,
     sizeof(mqs_target_type_sizes), offsetof(struct _cffi_align_typedef_mqs_target_type_sizes, y), 23, 5 },
-  { "mqs_basic_callbacks", 149, _CFFI_F_CHECK_FIELDS,
+  { "mqs_basic_callbacks", 153, _CFFI_F_CHECK_FIELDS,
     sizeof(mqs_basic_callbacks), offsetof(struct _cffi_align__mqs_basic_callbacks, y), 28, 8 },
-  { "mqs_image_", 152, _CFFI_F_OPAQUE,
+  { "mqs_image_", 156, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_image_callbacks", 153, _CFFI_F_CHECK_FIELDS,
+  { "mqs_image_callbacks", 157, _CFFI_F_CHECK_FIELDS,
     sizeof(mqs_image_callbacks), offsetof(struct _cffi_align__mqs_image_callbacks, y), 36, 6 },
-  { "mqs_image_info_", 155, _CFFI_F_OPAQUE,
+  { "mqs_image_info_", 159, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_process_", 158, _CFFI_F_OPAQUE,
+  { "mqs_process_", 162, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_process_callbacks", 159, _CFFI_F_CHECK_FIELDS,
+  { "mqs_process_callbacks", 163, _CFFI_F_CHECK_FIELDS,
     sizeof(mqs_process_callbacks), offsetof(struct _cffi_align__mqs_process_callbacks, y), 42, 4 },
-  { "mqs_process_info_", 161, _CFFI_F_OPAQUE,
+  { "mqs_process_info_", 165, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "mqs_type_", 164, _CFFI_F_OPAQUE,
+  { "mqs_type_", 168, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
-  { "$1", 127, _cffi_prim_int(4, 0),
+  { "$1", 131, _cffi_prim_int(4, 0),
     "mqs_ok,mqs_no_information,mqs_end_of_list,mqs_first_user_code" },
-  { "$2", 128, _cffi_prim_int(4, 0),
+  { "$2", 132, _cffi_prim_int(4, 0),
     "mqs_true,mqs_false" },
-  { "$3", 129, _cffi_prim_int(4, 1),
+  { "$3", 133, _cffi_prim_int(4, 1),
     "MQS_INVALID_PROCESS" },
   { "$mqs_lang_code", 13, _cffi_prim_int(sizeof(mqs_lang_code), ((mqs_lang_code)-1) <= 0),
     "mqs_lang_c,mqs_lang_cplus,mqs_lang_f77,mqs_lang_f90" },
-  { "$mqs_op_class", 156, _cffi_prim_int(sizeof(mqs_op_class), ((mqs_op_class)-1) <= 0),
+  { "$mqs_op_class", 160, _cffi_prim_int(sizeof(mqs_op_class), ((mqs_op_class)-1) <= 0),
     "mqs_pending_sends,mqs_pending_receives,mqs_unexpected_messages" },
-  { "mqs_status", 130, _cffi_prim_int(sizeof(enum mqs_status), ((enum mqs_status)-1) <= 0),
+  { "mqs_status", 134, _cffi_prim_int(sizeof(enum mqs_status), ((enum mqs_status)-1) <= 0),
     "mqs_st_pending,mqs_st_matched,mqs_st_complete" },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "libmqs_comm_label", 147 },
-  { "mqs_basic_callbacks", 149 },
-  { "mqs_communicator", 150 },
-  { "mqs_dprints_ft", 166 },
-  { "mqs_errorstring_ft", 121 },
-  { "mqs_fetch_data_ft", 136 },
-  { "mqs_field_offset_ft", 138 },
-  { "mqs_find_function_ft", 132 },
-  { "mqs_find_symbol_ft", 133 },
-  { "mqs_find_type_ft", 163 },
-  { "mqs_free_ft", 171 },
-  { "mqs_get_global_rank_ft", 135 },
-  { "mqs_get_image_ft", 151 },
-  { "mqs_get_image_info_ft", 154 },
-  { "mqs_get_process_info_ft", 160 },
-  { "mqs_get_type_sizes_ft", 169 },
-  { "mqs_image", 152 },
-  { "mqs_image_callbacks", 153 },
-  { "mqs_image_info", 155 },
+  { "libmqs_comm_label", 151 },
+  { "mqs_basic_callbacks", 153 },
+  { "mqs_communicator", 154 },
+  { "mqs_dprints_ft", 170 },
+  { "mqs_errorstring_ft", 125 },
+  { "mqs_fetch_data_ft", 140 },
+  { "mqs_field_offset_ft", 142 },
+  { "mqs_find_function_ft", 136 },
+  { "mqs_find_symbol_ft", 137 },
+  { "mqs_find_type_ft", 167 },
+  { "mqs_free_ft", 175 },
+  { "mqs_get_global_rank_ft", 139 },
+  { "mqs_get_image_ft", 155 },
+  { "mqs_get_image_info_ft", 158 },
+  { "mqs_get_process_info_ft", 164 },
+  { "mqs_get_type_sizes_ft", 173 },
+  { "mqs_image", 156 },
+  { "mqs_image_callbacks", 157 },
+  { "mqs_image_info", 159 },
   { "mqs_lang_code", 13 },
-  { "mqs_malloc_ft", 165 },
-  { "mqs_op_class", 156 },
-  { "mqs_pending_operation", 157 },
-  { "mqs_process", 158 },
-  { "mqs_process_callbacks", 159 },
-  { "mqs_process_info", 161 },
-  { "mqs_put_image_info_ft", 167 },
-  { "mqs_put_process_info_ft", 168 },
-  { "mqs_sizeof_ft", 137 },
+  { "mqs_malloc_ft", 169 },
+  { "mqs_op_class", 160 },
+  { "mqs_pending_operation", 161 },
+  { "mqs_process", 162 },
+  { "mqs_process_callbacks", 163 },
+  { "mqs_process_info", 165 },
+  { "mqs_put_image_info_ft", 171 },
+  { "mqs_put_process_info_ft", 172 },
+  { "mqs_sizeof_ft", 141 },
   { "mqs_taddr_t", 31 },
-  { "mqs_target_to_host_ft", 170 },
-  { "mqs_target_type_sizes", 162 },
-  { "mqs_tword_t", 148 },
-  { "mqs_type", 164 },
+  { "mqs_target_to_host_ft", 174 },
+  { "mqs_target_type_sizes", 166 },
+  { "mqs_tword_t", 152 },
+  { "mqs_type", 168 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -2251,7 +2259,7 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   6,  /* num_enums */
   34,  /* num_typenames */
   NULL,  /* no includes */
-  173,  /* num_types */
+  177,  /* num_types */
   1,  /* flags */
 };
 

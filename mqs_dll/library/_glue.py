@@ -18,7 +18,16 @@ from mqs_dll._libmqs import ffi, lib
 from mqs_dll.contract.abi import ResultCode, TypeSizes
 from mqs_dll.contract.errors import StartError, TargetReadError
 from mqs_dll.contract.interface import TypeHandle
-from mqs_dll.library.service import END_OF_LIST, MAX_WORDS, OK, OPERATION_SIZE, Service, sentence_of_debugger, text_of
+from mqs_dll.library.service import (
+    END_OF_LIST,
+    MAX_WORDS,
+    OK,
+    OPERATION_SIZE,
+    Operations,
+    Service,
+    sentence_of_debugger,
+    text_of,
+)
 
 _new = ffi.new
 _buffer = ffi.buffer
@@ -289,19 +298,22 @@ def mqspy_next_communicator(token: int) -> int:
 # ---------------------------------------------------------------- operations
 
 
-@_answers
-def mqspy_setup_operation_iterator(token: int, queue: int) -> int:
-    """Start to list a queue of the communicator under the cursor."""
-    _service.setup_operation_iterator(token, queue)
+def _give(found: Operations, operations: Any, count: Any, is_end: Any) -> int:
+    _fill(operations, found.data)
+    count[0], is_end[0] = len(found.data) // OPERATION_SIZE, found.is_end
     return OK
 
 
 @_answers
-def mqspy_next_operations(token: int, operations: Any, count: Any) -> int:
-    """Fill ``operations`` with the next ones, ``*count`` at most; set that to how many they are."""
-    data = _service.next_operations(token, count[0])
-    count[0] = len(data) // OPERATION_SIZE
-    return _fill(operations, data or None)
+def mqspy_setup_operation_iterator(token: int, queue: int, operations: Any, count: Any, is_end: Any) -> int:
+    """Start to list a queue of the communicator under the cursor, and give its first operations, as below."""
+    return _give(_service.setup_operation_iterator(token, queue, count[0]), operations, count, is_end)
+
+
+@_answers
+def mqspy_next_operations(token: int, operations: Any, count: Any, is_end: Any) -> int:
+    """Fill ``operations`` with the next, ``*count`` at most; set that to how many, and whether these are the last."""
+    return _give(_service.next_operations(token, count[0]), operations, count, is_end)
 
 
 # cffi prints when C calls a function that has no Python: csrc/exports.c is notified that it may call when all have.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from mqs_dll.contract.abi import ResultCode, TypeSizes
 from mqs_dll.contract.errors import TargetReadError
 from mqs_dll.contract.interface import TypeHandle
-from mqs_dll.library.service import END_OF_LIST, FIRST_TOKEN, MAX_WORDS, OK, Service, sentence_of_debugger
+from mqs_dll.library.service import END_OF_LIST, FIRST_TOKEN, MAX_WORDS, OK, Operations, Service, sentence_of_debugger
 
 HEADER = struct.Struct("=IIqQQ")
 SOCKET = 3
@@ -210,10 +210,13 @@ def serve(generation: int) -> None:
             code = service.failed(error, error.__traceback__)
             channel.send(What.ANSWER, code, data=service.error_string(code - OK).encode("utf-8", "replace"))
         else:
-            code = END_OF_LIST if answer is END else OK
-            token = answer if isinstance(answer, int) else 0
+            code, number = END_OF_LIST if answer is END else OK, 0
+            if isinstance(answer, Operations):
+                answer, number = answer
+            elif isinstance(answer, int):
+                number = answer
             data = answer.encode("utf-8", "replace") if isinstance(answer, str) else answer
-            channel.send(What.ANSWER, code, token, data=data if isinstance(data, bytes) else b"")
+            channel.send(What.ANSWER, code, number, data=data if isinstance(data, bytes) else b"")
 
 
 END = object()
@@ -221,7 +224,7 @@ END = object()
 
 
 def _calls(channel: Channel, service: Service) -> dict[int, Callable[[WireFrame], object]]:
-    """Return what each call does: it gives a token, the bytes of a struct, a text, END, or None."""
+    """Return what each call does: it gives a token, the bytes of a struct, Operations, a text, END, or None."""
 
     def setup_process(call: WireFrame) -> int:
         image = service.image_of(call.subject)
@@ -245,7 +248,9 @@ def _calls(channel: Channel, service: Service) -> dict[int, Callable[[WireFrame]
         What.GET_COMM_GROUP: lambda call: or_end(service.get_comm_group(call.subject)),
         What.GET_COMM_LABEL: lambda call: service.get_comm_label(call.subject),
         What.NEXT_COMMUNICATOR: lambda call: None if service.next_communicator(call.subject) else END,
-        What.SETUP_OPERATION_ITERATOR: lambda call: service.setup_operation_iterator(call.subject, call.number),
-        What.NEXT_OPERATIONS: lambda call: service.next_operations(call.subject, call.number) or END,
+        What.SETUP_OPERATION_ITERATOR: lambda call: service.setup_operation_iterator(
+            call.subject, call.number, call.code
+        ),
+        What.NEXT_OPERATIONS: lambda call: service.next_operations(call.subject, call.code),
         What.GET_GLOBAL_RANK: lambda call: _RANK.pack(service.get_global_rank(call.subject)),
     }

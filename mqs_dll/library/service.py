@@ -15,7 +15,7 @@ import itertools
 import struct
 import threading
 from types import TracebackType
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from mqs_dll.contract.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Operation, Queue, ResultCode
 from mqs_dll.contract.errors import BadCallError, BrokenStructureError, InternalError, MqsError
@@ -49,6 +49,15 @@ def sentence_of_debugger(code: int, words: bytes | None) -> str:
         return ""
     text = " ".join(words.decode("utf-8", "replace").split()).rstrip(".")
     return "" if text == session.explain(code) else text
+
+
+class Operations(NamedTuple):
+    """Some operations of a queue."""
+
+    data: bytes
+    """An mqs_pending_operation each."""
+    is_end: bool
+    """Whether the queue has no more."""
 
 
 class Log(Protocol):
@@ -95,8 +104,8 @@ class Service:
         self._tokens = itertools.count(first_token)  # never used twice: a token that was destroyed stays unknown
         self._images: _Table[tuple[TargetImage, ImageQueues]] = _Table()
         self._processes: _Table[ProcessQueues] = _Table()
-        self._behind: dict[int, Exception | None] = {}
-        """By token: what comes behind the operations that the debugger was given: a failure, or None for the end."""
+        self._behind: dict[int, Exception] = {}
+        """By token: the failure behind the operations that the debugger was given."""
         self._failures = _Failures()
 
     # ------------------------------------------------------------ failures
@@ -214,37 +223,35 @@ class Service:
 
     # ------------------------------------------------------------ operations
 
-    def setup_operation_iterator(self, token: int, queue: int) -> None:
-        """Start to list a queue of the communicator under the cursor."""
+    def setup_operation_iterator(self, token: int, queue: int, most: int) -> Operations:
+        """Start to list a queue of the communicator under the cursor; return the first, as next_operations does."""
         self._moved(token).setup_operation_iterator(_QUEUES[queue])
+        try:
+            return self.next_operations(token, most)
+        except Exception as failure:
+            self._behind[token] = failure
+            return Operations(b"", False)
 
-    def next_operations(self, token: int, most: int) -> bytes:
-        """Return as many mqs_pending_operation as are left in the queue, ``most`` at most; nothing at its end.
+    def next_operations(self, token: int, most: int) -> Operations:
+        """Return as many operations as are left in the queue, ``most`` at most.
 
-        csrc/exports.c hands them to the debugger one by one. What comes behind some of them, a failure or the end, is
-        what the next call gives.
+        csrc/exports.c hands them to the debugger one by one. A failure behind some of them is that of the next call.
         """
         queues = self._processes[token]
         if token in self._behind:
-            error = self._behind.pop(token)
-            if error is not None:
-                raise error
-            return b""
+            raise self._behind.pop(token)
         packed: list[bytes] = []
         try:
             while len(packed) < most:
                 operation = queues.next_operation()
                 if operation is None:
-                    break
+                    return Operations(b"".join(packed), True)
                 packed.append(_packed(operation))
         except Exception as failure:
             if not packed:
                 raise
             self._behind[token] = failure
-        else:
-            if 0 < len(packed) < most:
-                self._behind[token] = None
-        return b"".join(packed)
+        return Operations(b"".join(packed), False)
 
 
 def _packed(operation: Operation) -> bytes:

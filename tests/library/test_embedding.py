@@ -58,7 +58,7 @@ CALLS_ON_A_PROCESS = (
 )
 COMMUNICATOR = struct.Struct("=Qqq64s")
 OPERATION = struct.Struct("=i4xqqi4xqqi4xQqqqq64s64s64s64s64s")
-AHEAD = int(re.findall(r"enum { AHEAD = (\d+) };", (ROOT / "csrc/exports.c").read_text())[0])
+AHEAD = int(re.findall(r"enum { AHEAD = (\d+),", (ROOT / "csrc/exports.c").read_text())[0])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
