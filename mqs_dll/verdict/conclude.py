@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mqs_dll.contract.escape import visible
 from mqs_dll.job.calls import Blocks, what_ends
-from mqs_dll.job.records import Job, RankState
+from mqs_dll.job.records import LIVE, Job, RankState
 from mqs_dll.job.shared import garbage_left_alone
 from mqs_dll.verdict import findings
 from mqs_dll.verdict.analysis import Analysis
@@ -93,6 +93,8 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
         blocked = sum(bool(wait.threads) for wait in analysis.waits.of_process)
         waiting = f", {blocked} of them in a call that waits" if blocked else ""
         return f"Nothing is stuck: {of_all} read{waiting}."
+    if read and job.source == LIVE and not job.stopped:
+        return f"Nothing is known to be stuck, but no rank was stopped, as it takes to see its calls: {of_all} read."
     if read:
         return f"Nothing is known to be stuck, but too little could be seen: {of_all} read{unseen}."
     if processes and all(process.state is RankState.EXITED for process in processes):

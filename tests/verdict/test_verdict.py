@@ -1365,6 +1365,15 @@ def test_without_stacks_what_may_be_nonblocking_is_no_wait() -> None:
     )
 
 
+def test_without_a_stop_the_headline_says_why_so_little_was_seen() -> None:
+    """As in mqs watch, which never stops anybody."""
+    ranks = (still(number, receive(1 - number), stacks=NO_STACK) for number in range(2))
+    verdict = conclude(replace(job(*ranks), stopped=False))
+    assert verdict.headline == (
+        "Nothing is known to be stuck, but no rank was stopped, as it takes to see its calls: 2 ranks read."
+    )
+
+
 def test_without_stacks_a_probe_that_waits_is_one() -> None:
     """No nonblocking call leaves it; that is suspected, since the rank may have other threads, unseen as well."""
     probe = receive(ANY, length=0, text=(PROBE,))

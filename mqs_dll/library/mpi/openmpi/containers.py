@@ -25,6 +25,9 @@ OBJECTS_OF_A_SLOT = 3
 NAME_BYTES = 64
 """MPI_MAX_OBJECT_NAME of Open MPI: what a name has at most, NUL included."""
 
+HEAP_ALIGNMENT = 2 * WORD
+"""Of what glibc's malloc gives."""
+
 MAX_COUNT = 1 << 26
 """No table, list or pool of a real process has more entries; larger counts are taken for rubbish."""
 
@@ -169,7 +172,7 @@ def heap_bytes(memory: Memory, address: int, limit: int) -> int:
     The size that glibc's malloc keeps before each block (its low bits are flags) shows where the neighbour starts,
     whose words must not speak for this one.
     """
-    if address % (2 * WORD):
+    if address % HEAP_ALIGNMENT:
         return 0
     try:
         size = (memory.pointer(address - WORD) & ~7) - WORD

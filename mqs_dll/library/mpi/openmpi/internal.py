@@ -13,10 +13,10 @@ from contextlib import suppress
 
 from mqs_dll.contract.errors import MqsError, TargetReadError
 from mqs_dll.contract.names import FILE_WORDS, PART_WORDS, window_words
-from mqs_dll.library.memory import WORD
+from mqs_dll.library.memory import LOWEST_ADDRESS, WORD
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
-from mqs_dll.library.mpi.openmpi.containers import heap_bytes
+from mqs_dll.library.mpi.openmpi.containers import HEAP_ALIGNMENT, heap_bytes
 from mqs_dll.library.mpi.openmpi.process_context import OmpiProcessContext
 from mqs_dll.library.mpi.openmpi.windows import OmpiWindows
 
@@ -117,5 +117,7 @@ class OmpiInternalCommunicators:
         return any(
             HIERARCHICAL.search(self._memory.read(word, INFO_ENTRY_BYTES))
             for word in self._words(entry, INFO_ENTRY_BYTES)
-            if heap_bytes(self._memory, word, INFO_ENTRY_BYTES) == INFO_ENTRY_BYTES
+            if word >= LOWEST_ADDRESS
+            and not word % HEAP_ALIGNMENT
+            and heap_bytes(self._memory, word, INFO_ENTRY_BYTES) == INFO_ENTRY_BYTES
         )
