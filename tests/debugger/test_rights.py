@@ -347,7 +347,7 @@ def test_an_order_that_is_none_ends_the_holder(order: bytes) -> None:
     messages.send(held._to.fileno(), order)
     assert held._process.wait(10) in (0, 1)
     with pytest.raises(StopError):
-        held.ask(os.getpid())
+        held.ask(None)
     held.let_go()
 
 

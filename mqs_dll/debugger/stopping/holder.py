@@ -62,10 +62,9 @@ class Holder:
         return self._to.closed or self._process.poll() is not None
 
     def ask(self, what: object) -> Any:
-        """Return its answer: to an Order the time of the first stop, failures and stop signals, to a PID the registers.
+        """Return its answer: to an Order what stands, to a Watch and to None at its end what SignalFilter returns.
 
-        The time is time.monotonic()'s; the rest is as Tracer has it. To a Watch, and to None at its end, it is as
-        SignalFilter has it; to None at the end of an Order it is None.
+        To None at the end of an Order it is None.
 
         Raises:
             StopError: it has ended, and holds nothing any more.

@@ -16,12 +16,11 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, NoReturn
 
 from mqs_dll.debugger.proc import Owner, read_stat
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT
-from mqs_dll.debugger.stopping.messages import Order, Watch, next_order, send
+from mqs_dll.debugger.stopping.messages import Order, Standing, Watch, next_order, send
 from mqs_dll.debugger.stopping.tracer import Tracer
 
 _LAST_RESORT = 1.0
@@ -68,15 +67,20 @@ def _hold(order: Order, end: float, owner: Owner | None) -> bool:
     tracer = Tracer(order.started, _sleep, owner)
     began = time.monotonic()
     try:
-        send(1, _try(lambda: (began, tracer.stop(order.pids, min(began + order.deadline, end)), tracer.stop_signals)))
-        while (is_told := _is_told(end - time.monotonic())) and isinstance(pid := next_order(), int):
-            send(1, _try(partial(tracer.registers, pid)))
+        send(1, _try(lambda: _stop(tracer, order, began, end)))
+        if is_told := _is_told(end - time.monotonic()):
+            next_order()
     finally:
         tracer.resume()
     _end_if(tracer.keeps)
     if is_told:
         send(1, pickle.dumps(None))
     return not is_told
+
+
+def _stop(tracer: Tracer, order: Order, began: float, end: float) -> Standing:
+    failures = tracer.stop(order.pids, min(began + order.deadline, end))
+    return Standing(began, failures, tracer.stop_signals, tracer.registers)
 
 
 def _watch(order: Watch, end: float, owner: Owner | None) -> bool:

@@ -14,6 +14,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mqs_dll.contract.errors import MqsError
+
 _LENGTH = struct.Struct("<I")
 
 _MAX_ORDER_SIZE = 1 << 24
@@ -33,6 +35,18 @@ class Order(NamedTuple):
     final_message: str
     """What to print on standard error before the process that gave the order is ended by SIGALRM, because it didn't
     notice that the limit is over; empty to leave it alone."""
+
+
+class Standing(NamedTuple):
+    """The answer to an Order: what stands."""
+
+    began: float
+    """When the first process was stopped; time.monotonic()."""
+    failures: Mapping[int, MqsError]
+    """By PID, as Tracer.stop returns them."""
+    stop_signals: Mapping[int, int]
+    registers: Mapping[int, Mapping[int, bytes]]
+    """These two as Tracer has them."""
 
 
 class WatchedReturn(NamedTuple):
@@ -71,7 +85,7 @@ def order_of(what: object) -> bytes:
     return json.dumps([type(what).__name__, members]).encode("ascii")
 
 
-def next_order() -> Order | Watch | int | None:
+def next_order() -> Order | Watch | None:
     """Return the next order; EOFError when nobody is there any more, or says what isn't one."""
     (length,) = _LENGTH.unpack(_read(0, _LENGTH.size))
     if length > _MAX_ORDER_SIZE:
@@ -83,7 +97,9 @@ def next_order() -> Order | Watch | int | None:
         if kind == Watch.__name__:
             calls = [WatchedReturn(int(thread), int(address)) for thread, address in members["calls"]]
             return Watch(calls, float(members["limit"]))
-        return None if members is None else int(members)
+        if members is None:
+            return None
+        raise ValueError(kind)
     except (LookupError, RecursionError, TypeError, ValueError):
         raise EOFError from None
 

@@ -16,7 +16,7 @@ from mqs_dll.contract.errors import LimitError, MqsError, StopError
 from mqs_dll.debugger.stopping.holder import Holder, start_holder
 from mqs_dll.debugger.stopping.interrupts import Interrupts
 from mqs_dll.debugger.stopping.limit import EXIT_LIMIT, USUAL, Limit
-from mqs_dll.debugger.stopping.messages import Order
+from mqs_dll.debugger.stopping.messages import Order, Standing
 
 _DEADLINE = 5.0
 """Seconds that a process has to stop; a thread in the kernel's uninterruptible sleep doesn't."""
@@ -78,10 +78,10 @@ class all_stopped:
         self._stays = self._holder is not None
         self._began = 0.0
         self._broken = False
-        self._signals: Mapping[int, int] = {}
+        self._standing = Standing(0.0, {}, {}, {})
         self._interrupts = Interrupts(self._resume)
         self._alarm = _Alarm()
-        self.failures: dict[int, MqsError] = {}
+        self.failures: Mapping[int, MqsError] = {}
         """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
         another debugger holds it, StopError when a thread didn't stop in time."""
 
@@ -101,7 +101,8 @@ class all_stopped:
             if self._holder is None:
                 self._holder = start_holder(speaks=self._limit.ends_us)
             self._began = time.monotonic()  # or a little later: its answer has the time
-            self._began, self.failures, self._signals = self._holder.ask(self._order)
+            self._standing = self._holder.ask(self._order)
+            self._began, self.failures = self._standing.began, self._standing.failures
         except BaseException as error:
             self._resume()
             self._interrupts.release()
@@ -113,17 +114,11 @@ class all_stopped:
 
     def stop_signal(self, pid: int) -> int:
         """Return the signal that had stopped a process before we did (SIGSTOP, SIGTSTP, ...); 0 where none had."""
-        return self._signals.get(pid, 0)
+        return self._standing.stop_signals.get(pid, 0)
 
-    def registers(self, pid: int) -> dict[int, bytes]:
-        """Return the general registers of each thread of a process that stands, as tracer.Tracer.registers.
-
-        Raises:
-            StopError: nothing stands any more.
-        """
-        assert self._holder is not None
-        found: dict[int, bytes] = self._holder.ask(pid)
-        return found
+    def registers(self, pid: int) -> Mapping[int, bytes]:
+        """Return the general registers of each thread of a process that stands, as tracer.Tracer has them."""
+        return self._standing.registers.get(pid, {})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -68,14 +68,16 @@ class Tracer:
         """The signals that had stopped processes before we came, which they will go on obeying."""
         return {pid: threads.stop_signal for pid, threads in self._processes.items() if threads.stop_signal}
 
-    def registers(self, pid: int) -> dict[int, bytes]:
-        """Return the general registers of each thread of a process that stands, but of one that has just been killed.
+    @property
+    def registers(self) -> dict[int, dict[int, bytes]]:
+        """By process, the general registers of each of its threads that stands, but of one that has just been killed.
 
         They are as the kernel gives them: struct user_regs_struct on x86_64, struct user_pt_regs on aarch64.
         """
-        threads = self._processes.get(pid)
-        found = {thread: ptrace.registers(thread) for thread in threads.held} if threads else {}
-        return {thread: registers for thread, registers in found.items() if registers}
+        return {
+            pid: {thread: registers for thread in threads.held if (registers := ptrace.registers(thread))}
+            for pid, threads in self._processes.items()
+        }
 
     def resume(self) -> None:
         """Let all of them go on as they were: one that its user had stopped with a signal stays stopped."""
