@@ -2,6 +2,7 @@
 
 - ``collect``: a library's way over one process into a record; start reading here
 - ``live``: a live process, its symbols and types by drgn, its memory and environment
+- ``many_reads``: reads of many places of a process's memory in one call
 - ``access``: whether a process may be read and stopped, and what is in the way
 - ``inside``: the files that a process has mapped, in its container too
 - ``proc``: what /proc shows of processes and their threads

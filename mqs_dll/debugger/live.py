@@ -272,6 +272,13 @@ class LiveProcess(Closes, ReadInOnePiece):
         except (OSError, OverflowError):  # OverflowError: an address that no process has
             return b""
 
+    def part_into(self, buffer: memoryview, address: int) -> int:
+        """Copy what lies at an address, up to the size of a buffer; return how many bytes that are, as of ``part``."""
+        try:
+            return os.preadv(self._memory, [buffer], address)
+        except (OSError, OverflowError):
+            return 0
+
     def _read(self, address: int, size: int) -> bytes:
         return self.part(address, size)
 

@@ -490,7 +490,7 @@ def begin():
 
 first = begin()
 pid, looked_at = first.pid, LiveProcess(first.pid)
-ranks = Here([FoundRank(0, 0, pid, "program", "host")], lambda process: (MagicMock(), None))
+ranks = Here([FoundRank(0, 0, pid, "program", "host")], lambda process: (MagicMock(), "made up"))
 ranks.open()
 first.kill()
 first.wait()

@@ -12,6 +12,7 @@
 - ``one_path``: machine code and Python as one path, with recursion folded
 - ``stacks``: the call stack of each thread
 - ``footprint``: where the queues of ranks lie in their memory, and whether that has changed
+- ``copied``: their memory as it was copied while a rank stood
 - ``ending``: ends all processes of a job, with the shared memory that they leave
 - ``peek``: whether a rank leaves its MPI call between two samples
 - ``cores``: a job from its core files; ``worlds``: ranks that were read one by one put together

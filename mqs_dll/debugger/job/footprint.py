@@ -38,12 +38,18 @@ class Footprint:
     """Addresses, and how many bytes there."""
 
 
-def merged(reads: Iterable[tuple[int, int]], most: int = MAX_BYTES) -> tuple[tuple[int, int], ...]:
-    """Return the places of reads, by address, each once; the rest is left out where they have more than ``most``."""
+def merged(reads: Iterable[tuple[int, int]], most: int = MAX_BYTES, near: int = _NEAR) -> tuple[tuple[int, int], ...]:
+    """Return the places of reads, by address, each once.
+
+    Args:
+        reads: addresses, and how many bytes there.
+        most: bytes of all places together; the rest is left out.
+        near: bytes between two places up to which they are one.
+    """
     found: list[tuple[int, int]] = []
     for address, size in sorted(reads):
         start, length = found[-1] if found else (0, 0)
-        if found and address <= start + length + _NEAR:
+        if found and address <= start + length + near:
             found[-1] = start, max(length, address + size - start)
         else:
             found.append((address, size))

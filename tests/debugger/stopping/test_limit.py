@@ -34,12 +34,12 @@ import ctypes, os, signal, sys, time
 from mqs_dll.commands import cli
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
-true_fetch = LiveProcess.fetch
-def fetch(process, address, size):
+true_part_into = LiveProcess.part_into
+def part_into(process, buffer, address):
     if read_status(process.pid).state == "t":
         {hang}
-    return true_fetch(process, address, size)
-LiveProcess.fetch = fetch
+    return true_part_into(process, buffer, address)
+LiveProcess.part_into = part_into
 sys.exit(cli.main())
 """
 IN_PYTHON = "while True: pass"
@@ -80,7 +80,7 @@ def run_on(pids: Sequence[int]) -> list[bool]:
 
 @contextmanager
 def hanging_job(job: Job, hang: str) -> Iterator[subprocess.Popen[str]]:
-    """Start ``mqs job`` with something injected that hangs when it reads ranks that stand; wait until they do."""
+    """Start ``mqs job`` with something injected that hangs when it copies ranks that stand; wait until they do."""
     command = [sys.executable, "-c", INJECTED.format(hang=hang), "job", str(job.launcher.pid), "--limit", "1s"]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as process:
         wait_until(lambda: all(states(truth["pid"]) == {"t"} for truth in job.wait_until_ready()))
@@ -194,14 +194,14 @@ def test_killing_mqs_lets_go_at_once(job: Job, ranks: list[int]) -> None:
 
 def test_a_program_that_imports_mqs_is_not_ended(job: Job, ranks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """read_job raises an error when the limit was over, and touches neither the program nor its signals."""
-    true_fetch = LiveProcess.fetch
+    true_part_into = LiveProcess.part_into
 
-    def fetch(process: LiveProcess, address: int, size: int) -> bytes:
+    def part_into(process: LiveProcess, buffer: memoryview, address: int) -> int:
         if states(process.pid) == {"t"}:
             wait_until(lambda: states(process.pid) <= RUNNING)
-        return true_fetch(process, address, size)
+        return true_part_into(process, buffer, address)
 
-    monkeypatch.setattr(LiveProcess, "fetch", fetch)
+    monkeypatch.setattr(LiveProcess, "part_into", part_into)
     handler = signal.getsignal(signal.SIGALRM)
     with pytest.raises(LimitError, match=r"stood for 0\.2 s"):
         read_job(job.launcher.pid, limit=0.2)

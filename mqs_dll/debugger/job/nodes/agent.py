@@ -170,6 +170,7 @@ class Agent(ExitStack):
             "read": self._read,
             "keep_alive": lambda message: None,
             "resume": self._resume,
+            "read_copies": lambda message: self._ranks.read_copies(),
             "report": self._report,
             "watch": self._watch,
             "look": self._look,

@@ -280,6 +280,7 @@ class Agents(Closes):
         """Let the library find its way in each rank."""
         for node in self._nodes.values():
             node.refused = None
+        self.stop_time = 0.0
         how = wire.write(self.how)
         message = {"do": "open", "how": how, "windows": windows}
         asked = {node.name: {**message, "pids": node.pids} for node in self._in_use()}
@@ -301,7 +302,7 @@ class Agents(Closes):
             raise
         finally:
             self._wait(self._send({name: {"do": "resume"} for name in asked}), _RESUME)
-            self.stop_time = time.monotonic() - began
+            self.stop_time += time.monotonic() - began
 
     def read(self) -> None:
         """Read the ranks."""
@@ -309,6 +310,11 @@ class Agents(Closes):
         self._wait(
             self._send(asked), self.how.limit.seconds * _OF_LIMIT if self.how.stop else _REPORT, standing=self.how.stop
         )
+
+    def read_copies(self) -> bool:
+        """Let each agent read what it has copied; return False where one needs all to stand again."""
+        asked = {node.name: {"do": "read_copies"} for node in self._in_use() if node.refused is None}
+        return all(answer is not False for answer in self._wait(self._send(asked), _REPORT).values())
 
     def processes(self, at: float) -> list[JobProcess]:
         """Return what was read; the ranks run."""
