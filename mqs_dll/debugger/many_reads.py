@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 _MAX_PIECES = 1024
 """IOV_MAX of Linux."""
+_MAX_LEFT_OUT = 64
+"""Places that can't be read so, of many: then no more are tried."""
+
+
+class Place(NamedTuple):
+    """What to read, and where it goes."""
+
+    address: int
+    size: int
+    """In bytes."""
+    offset: int
+    """In the buffer."""
 
 
 class _Piece(ctypes.Structure):
@@ -25,26 +39,52 @@ if _read is not None:
 class ManyReads:
     """The same reads, as often as wanted. Other threads of ours run meanwhile."""
 
-    def __init__(self, pid: int, buffer: bytearray, places: Sequence[tuple[int, int, int]]) -> None:
-        """Prepare; nothing is read yet.
+    def __init__(self, pid: int, buffer: bytearray, places: Sequence[Place]) -> None:
+        """Read for the first time, to see what can be read so.
 
         Args:
             pid: of which process. What has its number when it is read is read.
             buffer: for what is read; its size must stay.
-            places: addresses, how many bytes there, and where they go in the buffer.
+            places: what to read.
         """
         self._pid = pid
         self._buffer = (ctypes.c_char * len(buffer)).from_buffer(buffer)
-        base = ctypes.addressof(self._buffer)
-        self._calls = []
-        for first in range(0, len(places), _MAX_PIECES):
-            some = places[first : first + _MAX_PIECES]
-            here = (_Piece * len(some))(*(_Piece(base + offset, size) for _, size, offset in some))
-            there = (_Piece * len(some))(*(_Piece(address, size) for address, size, _ in some))
-            self._calls.append((here, there, sum(size for _, size, _ in some)))
+        self.left_out: list[Place] = []
+        """Those that can't be read so, or aren't tried any more: pages that the process itself may not read, or all
+        where the kernel lets nobody read so."""
+        good: list[Place] = []
+        start = 0
+        while start < len(places) and len(self.left_out) < _MAX_LEFT_OUT:
+            some = places[start : start + _MAX_PIECES]
+            done = self._call(some).read()
+            ends = accumulate(place.size for place in some)
+            number = sum(end <= done for end in ends)
+            good += some[:number]
+            self.left_out += some[number : number + 1]
+            start += min(number + 1, len(some))
+        self.left_out += places[start:]
+        self._calls = [self._call(good[first : first + _MAX_PIECES]) for first in range(0, len(good), _MAX_PIECES)]
 
-    def read(self) -> bool:
-        """Read all; return whether that was possible: of what can't be read, or not by us, nothing is certain."""
-        return _read is not None and all(
-            _read(self._pid, here, len(here), there, len(there), 0) == size for here, there, size in self._calls
-        )
+    def again(self) -> bool:
+        """Read all but those that are left out; return whether that was possible, else nothing is certain."""
+        return all(call.read() == call.size for call in self._calls)
+
+    def _call(self, places: Sequence[Place]) -> _Call:
+        base = ctypes.addressof(self._buffer)
+        here = (_Piece * len(places))(*(_Piece(base + place.offset, place.size) for place in places))
+        there = (_Piece * len(places))(*(_Piece(place.address, place.size) for place in places))
+        return _Call(self._pid, here, there, sum(place.size for place in places))
+
+
+class _Call(NamedTuple):
+    pid: int
+    here: ctypes.Array[_Piece]
+    there: ctypes.Array[_Piece]
+    size: int
+    """Bytes of all."""
+
+    def read(self) -> int:
+        """Return how many bytes were read, in the order of the places."""
+        if _read is None:
+            return 0
+        return int(_read(self.pid, self.here, len(self.here), self.there, len(self.there), 0))

@@ -13,7 +13,7 @@ enum {
     MAX_OPERATIONS = 20100,
     MAX_COLLECTIVES = 32,
     MAX_WINDOWS = 8,
-    MAX_RANKS = 64,
+    MAX_RANKS = 192,
     NEVER_SENT = 32766, /* a tag */
 };
 

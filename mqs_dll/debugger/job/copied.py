@@ -18,7 +18,7 @@ from mqs_dll.contract.errors import TargetReadError, TooMuchError
 from mqs_dll.debugger.bases import OfThisMachine
 from mqs_dll.debugger.job.footprint import merged
 from mqs_dll.debugger.live import LiveImage, LiveProcess
-from mqs_dll.debugger.many_reads import ManyReads
+from mqs_dll.debugger.many_reads import ManyReads, Place
 
 MAX_READS = 1 << 14
 MAX_COPIED = 1 << 25
@@ -130,19 +130,18 @@ class _Copy:
         self._places = places
         self._buffer = bytearray(sum(size for _, size in places))
         self._at_first = self._pieces = self._find_pieces()
-        readable = [(piece.start, piece.size, piece.offset) for piece in self._pieces if piece.size]
-        together = [each for each in readable if self._reads_of(each).read()]
-        self._together = self._reads_of(*together)
-        self._alone = [each for each in readable if each not in together] or readable[:1]
-        """What has to be read otherwise: pages that the process itself may not read. One at the least, since this also
-        tells whether it still is the same program, not another one that has its number."""
+        readable = [Place(piece.start, piece.size, piece.offset) for piece in self._pieces if piece.size]
+        self._together = ManyReads(process.pid, self._buffer, readable)
+        self._alone = self._together.left_out or readable[:1]
+        """What has to be read otherwise. One at the least, since this also tells whether it still is the same program,
+        not another one that has its number."""
         self._holes = [each.start + each.size for each in self._pieces if each.start + each.size < each.end]
 
     def renew(self) -> None:
         """Copy them again: nearly all by one call, where the same can be read as at first."""
         is_same = (
-            self._together.read()
-            and all(self._read(*each) == each[1] for each in self._alone)
+            self._together.again()
+            and all(self._read(*each) == each.size for each in self._alone)
             and not any(self._read(hole, 1, 0) for hole in self._holes)
         )
         self._pieces = self._at_first if is_same else self._find_pieces()
@@ -177,9 +176,6 @@ class _Copy:
 
     def _read(self, address: int, size: int, offset: int) -> int:
         return self._process.part_into(memoryview(self._buffer)[offset : offset + size], address)
-
-    def _reads_of(self, *places: tuple[int, int, int]) -> ManyReads:
-        return ManyReads(self._process.pid, self._buffer, places)
 
 
 def _start(piece: _Piece) -> int:

@@ -7,7 +7,7 @@ read here; the second are the profiles (profiles.py). Walkers see neither, only 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mqs_dll.contract.abi import LayoutOrigin
 from mqs_dll.contract.errors import LayoutError
@@ -33,6 +33,8 @@ class Layouts:
         self._structs: dict[str, StructLayout] = {}
         for struct in structs:
             self._structs.setdefault(struct.name, struct)
+        self.readers: dict[type, Any] = {}
+        """What was compiled of these layouts, by view: a job has many processes of the same ones."""
 
     def __iter__(self) -> Iterator[StructLayout]:
         return iter(self._structs.values())
@@ -42,7 +44,7 @@ class Layouts:
 
     def followed_by(self, others: Layouts) -> Layouts:
         """Return these layouts, completed by those of ``others`` for the structs that are missing here."""
-        return Layouts([*self, *others])
+        return Layouts([*self, *others]) if self._structs else others
 
     def named(self, origin: str) -> Layouts:
         """Return these layouts with another name for where they come from."""

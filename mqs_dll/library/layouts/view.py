@@ -111,7 +111,10 @@ class View:
         Raises:
             LayoutError: a struct, or a member that isn't optional, is in no layout.
         """
-        return Reader(cls, layouts)
+        found: Reader[ViewT] | None = layouts.readers.get(cls)
+        if found is None:
+            found = layouts.readers[cls] = Reader(cls, layouts)
+        return found
 
     @classmethod
     def wanted(cls) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from mqs_dll.debugger import many_reads
 from mqs_dll.debugger.job import copied
 from mqs_dll.debugger.job.copied import Copied
 from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.debugger.many_reads import Place
 
 PAGE = mmap.PAGESIZE
 PAGES = 8
@@ -142,3 +143,19 @@ def test_what_is_too_much_is_not_copied(memory: Copied, pages: Pages, monkeypatc
     assert memory.prepare() is None
     memory.forget_reads()
     assert memory.prepare() is None
+
+
+def test_more_places_than_one_call_takes_are_read(pages: Pages) -> None:
+    """Those that can't be read so are left out, wherever they are; where they are very many, nothing else is tried."""
+    buffer = bytearray(3000 * 8)
+    sound = [Place(pages.at(0) + 8 * (number % 100), 8, 8 * number) for number in range(3000)]
+    bad = [Place(pages.at(MISSING), 8, 0), Place(pages.at(CLOSED), 8, 0)]
+    places = [*sound[:1], bad[0], *sound[1:2000], bad[1], *sound[2000:]]
+    reads = many_reads.ManyReads(os.getpid(), buffer, places)
+    assert reads.left_out == bad
+    pages.write(0, b"\x33")
+    assert reads.again()
+    assert buffer == b"\x33" * len(buffer)
+    assert many_reads.ManyReads(os.getpid(), buffer, bad * 100 + sound).left_out == bad * 100 + sound
+    pages.free()
+    assert not reads.again()
