@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import commands, fuzz, healthy, helper, own_library, sweep
+from benchmarks import commands, full_node, fuzz, healthy, helper, own_library, start, sweep
 from benchmarks import run as behind_run
 from benchmarks.suites import __main__ as suites
 from benchmarks.suites.programs import Program, find_programs, some
@@ -37,6 +37,11 @@ def test_the_benchmark_counts_and_times_a_sweep(
     assert {row[3] for row in rows} == {"24"}
 
 
+def cells(printed: str) -> list[list[str]]:
+    """Return the cells of the rows of a table, without its head."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
+
+
 def test_what_the_helper_costs_and_what_harm_does_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each place of Python and size of fetches; one for each MPI and transport, where nothing is wrong."""
     mpi = first_of(open_mpis())
@@ -54,12 +59,25 @@ def test_what_commands_cost_by_themselves_and_through_a_library_is_printed(
     monkeypatch.setenv("COLUMNS", "200")
     mpi = first_of(open_mpis())
     assert commands.main(["--rounds", "1", "--mpis", mpi.name]) == 0
-    rows = [
-        [cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines() if "│" in line
-    ]
+    rows = cells(capsys.readouterr().out)
     assert [row[:2] for row in rows] == [["show", mpi.name], ["job", mpi.name]]
     for direct, through, ratio in (map(float, cell.split(", ")) for row in rows for cell in row[2:]):
         assert abs(direct / through - ratio) < 0.1
+
+
+def test_what_a_full_node_and_the_first_second_cost_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each number of ranks, beside gdb's times; one for each command, with the modules that it imports."""
+    monkeypatch.setenv("COLUMNS", "200")
+    mpi = first_of(open_mpis())
+    assert full_node.main(["--ranks", "2", "9", "--rounds", "1", "--gdb", "1", "--mpis", mpi.name]) == 0
+    assert start.main(["--rounds", "1", "--mpis", mpi.name]) == 0
+    rows = cells(capsys.readouterr().out)
+    assert [row[0] for row in rows] == ["2", "9", "mqs --help", "mqs show", "mqs job"]
+    assert {row[1] for row in rows} == {mpi.name}
+    modules = [int(row[3]) for row in rows[2:]]
+    assert modules == sorted(modules)
 
 
 # ---------------------------------------------------------------- suites of others
