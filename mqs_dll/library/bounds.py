@@ -51,11 +51,8 @@ class Budget:
         self._blocks = -1
         self._fetches = 0
         self._look_at = MAX_STEPS - _STEPS_BETWEEN_LOOKS
-        self.start_clock()
-
-    def start_clock(self) -> None:
-        """Start a call after one that has taken nothing."""
-        self._end = time.monotonic() + MAX_SECONDS
+        self._end: float | None = None
+        """When the time is over; None until the clock is first looked at, from when on it counts."""
 
     @property
     def is_whole(self) -> bool:
@@ -106,7 +103,10 @@ class Budget:
     def _look_at_clock(self) -> None:
         if self._left < 0:
             raise self._excess(f"{MAX_STEPS} steps")
-        if time.monotonic() > self._end:
+        now = time.monotonic()
+        if self._end is None:
+            self._end = now + MAX_SECONDS
+        elif now > self._end:
             raise self._excess(f"{MAX_SECONDS} seconds")
 
     def _look(self) -> None:

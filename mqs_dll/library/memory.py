@@ -98,7 +98,6 @@ class Memory:
     def start(self) -> None:
         """Start a call: it may do as much as any. What calls before it have left is dropped where that is much."""
         if self._budget.is_whole:  # as after most calls, which give what an earlier one has made
-            self._budget.start_clock()
             return
         self._kept += self._budget.made
         if self._kept > MAX_OBJECTS // 2 or self._fetched > MAX_KEPT:

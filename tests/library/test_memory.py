@@ -132,9 +132,8 @@ def test_one_call_may_fetch_so_often_and_take_so_long(monkeypatch: pytest.Monkey
     with pytest.raises(TooMuchError, match="3 fetches"):
         memory.prefetch([BASE], 8)
     memory.start()
-    memory.prefetch([BASE], 8)
     monkeypatch.setattr(bounds, "MAX_SECONDS", 0)
-    memory.start()
+    memory.prefetch([BASE], 8)  # when its time begins
     with pytest.raises(TooMuchError, match="0 seconds"):
         memory.prefetch([BASE], 8)
     with pytest.raises(TooMuchError, match="0 seconds"):

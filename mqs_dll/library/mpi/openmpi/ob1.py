@@ -84,6 +84,8 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
                     requests[address] = self._recv.at(address)
                 except MqsError as error:
                     broken = broken or error
+        if not requests and broken is None:
+            return
         counts = self._matching.counts(entry)
         next_to_match = {peer: phrases.NEXT_TO_MATCH(*numbers).encode() for peer, numbers in counts.items()}
         keeps_request = self._holds_request(self._cached_recv)
