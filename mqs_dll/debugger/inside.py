@@ -84,6 +84,14 @@ class MappedFiles:
         self.root = f"/proc/{pid}/root"
         self._files: dict[tuple[str, int], File] = {}
 
+    def surroundings(self) -> tuple[int, ...] | None:
+        """Return what distinguishes the process's files from those of other processes, None where that isn't known."""
+        try:
+            root, namespace = os.stat(self.root), os.stat(f"/proc/{self._pid}/ns/mnt")  # noqa: PTH116
+        except OSError:
+            return None
+        return root.st_dev, root.st_ino, namespace.st_ino
+
     def of(self, module: drgn.Module) -> File | None:
         """Return the file that ``find`` has given a module, None where it has given none."""
         return self._files.get(_key(module))

@@ -46,8 +46,8 @@ class _Known:
         """By a symbol's name and kinds, the position of its module and its offset there, None where there is none."""
         self.lacking: set[str] = set()
         """Types that they don't have."""
-        self.has_no_types = False
-        """Whether debug information was looked for, and none found."""
+        self.without_types: set[Hashable] = set()
+        """Where debug information was looked for, and none found (MappedFiles.surroundings)."""
 
 
 @lru_cache(maxsize=16)
@@ -172,13 +172,15 @@ class LiveImage:
         if self._types_loaded:
             return
         self._types_loaded = True
-        if self._known.has_no_types:
+        around = self._mapped.surroundings() if self._mapped else None
+        if around in self._known.without_types:
             return
         wanted = [module for module in self._modules if not module.name.rpartition("/")[2].startswith(_C_RUNTIME)]
         for module in wanted:
             module.debug_file_status = drgn.ModuleFileStatus.WANT
         self.program.load_module_debug_info(*wanted)
-        self._known.has_no_types = not any(module.debug_file_path for module in self._modules)
+        if around is not None and not any(module.debug_file_path for module in self._modules):
+            self._known.without_types.add(around)
         self._known = _known(self._files())  # debug files have symbols that stripped ones lack
 
 

@@ -27,6 +27,7 @@ from mqs_dll.contract.errors import (
     WordSizeError,
 )
 from mqs_dll.debugger import live
+from mqs_dll.debugger.inside import MappedFiles
 from mqs_dll.debugger.live import LiveProcess, environment_variable
 from mqs_dll.debugger.proc import file_at, mappings, read_stat, read_status, turns
 from mqs_dll.debugger.stopping import holder
@@ -61,7 +62,11 @@ def sleeper(bench: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture(scope="module")
 def bench_with_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with a program whose library has debug information in a file of its own."""
-    directory = tmp_path_factory.mktemp("types")
+    return make_bench_with_types(tmp_path_factory.mktemp("types"))
+
+
+def make_bench_with_types(directory: Path) -> Path:
+    """Make such a program in a directory, and return that."""
     library = compile_target(directory / "liblamp.so", "lamp.c", "-shared", "-fPIC", "-DKIND=1", "-g", "-Wl,--build-id")
     debug = directory / "liblamp.debug"
     subprocess.run(["objcopy", "--only-keep-debug", str(library), str(debug)], check=True)
@@ -534,6 +539,19 @@ second.kill()
 
 
 @pytest.mark.root
+def test_debug_information_that_is_nowhere_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same files and in the same places: a node has a hundred ranks. Elsewhere it is looked for again."""
+    room = make_bench_with_types(tmp_path) / "room"
+    debug = tmp_path / "liblamp.debug"
+    debug.rename(tmp_path / "elsewhere")
+    for place, is_found in ((1, False), (1, False), (2, True)):
+        monkeypatch.setattr(MappedFiles, "surroundings", lambda self, place=place: (place,))
+        with running(room) as target, LiveProcess(target.pid) as process:
+            assert (process.image.find_type("lamp_t") is not None) is is_found
+        if not debug.exists():
+            (tmp_path / "elsewhere").rename(debug)
+
+
 def test_another_process_that_got_the_number_is_left_alone(bench: Path) -> None:
     """Neither stopped nor read: what a PID stands for is known by its start time, too."""
     own_numbers = ("unshare", "--pid", "--fork", "--mount-proc")  # where the next number can be chosen
