@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,12 +18,15 @@ from typing import NamedTuple
 from mqs_dll.contract.errors import TargetReadError, TooMuchError
 from mqs_dll.debugger.bases import OfThisMachine
 from mqs_dll.debugger.job.footprint import merged
+from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.debugger.many_reads import ManyReads, Place
 
 MAX_READS = 1 << 14
 MAX_COPIED = 1 << 25
 """Reads of one rank, and bytes there, that are copied; where a library needs more, it reads while the rank stands."""
+
+_READS_BEFORE = 4
 
 _NEAR = _PAGE = 1 << 12
 """Bytes between two places that are rather copied with them than left out; and of what can be read or not as one."""
@@ -36,10 +40,13 @@ class Copied(OfThisMachine):
         self.pid = process.pid
         self._process = process
         self._asked: list[tuple[int, int]] = []
+        self._before: deque[set[tuple[int, int]]] = deque(maxlen=_READS_BEFORE)
+        """What was asked for in earlier reads: a rank that changes takes its requests from the same pools."""
         self._places: tuple[tuple[int, int], ...] = ()
         """What will be copied: addresses, and how many bytes there."""
         self._prepared: _Copy | None = None
         self._copy: _Copy | None = None
+        self._stacks: Sequence[ThreadStack] = ()
         self._end = self._seconds = math.inf
         self.has_missed = False
         """Whether something was asked for that the last copy doesn't have."""
@@ -65,18 +72,26 @@ class Copied(OfThisMachine):
             self._end = math.inf
 
     def forget_reads(self) -> None:
-        """Forget what was asked for until now: only what follows will be copied."""
+        """Begin another read; of earlier ones what the last few asked for will be copied, too, if it isn't too much."""
+        self._before.append(set(self._asked))
         self._asked = []
 
     def prepare(self) -> int | None:
         """Prepare to copy what was asked for; return how many bytes, None where they are too many, or none."""
-        places = merged(set(self._asked), MAX_COPIED + 1, near=_NEAR)
+        places = merged(set(self._asked).union(*self._before), MAX_COPIED, near=_NEAR)
         size = sum(length for _, length in places)
-        if not places or len(self._asked) >= MAX_READS or size > MAX_COPIED:
+        if size == MAX_COPIED:
+            places = merged(set(self._asked), MAX_COPIED + 1, near=_NEAR)
+            size = sum(length for _, length in places)
+        if not self._asked or len(self._asked) >= MAX_READS or size > MAX_COPIED:
             return None
         if self._prepared is None or places != self._places:
             self._places, self._prepared = places, _Copy(self._process, places)
         return size
+
+    def add_stacks(self, stacks: Sequence[ThreadStack]) -> None:
+        """Have the copy include stacks that were copied in the same stop."""
+        self._stacks = stacks
 
     def copy(self) -> None:
         """Copy it; the process stands."""
@@ -88,6 +103,7 @@ class Copied(OfThisMachine):
     def drop(self) -> None:
         """Read from the process again. Idempotent."""
         self._copy = None
+        self._stacks = ()
 
     def fetch(self, address: int, size: int) -> bytes:
         """Return the bytes at an address: those of the copy, or those of now where there is none or doesn't have them.
@@ -104,6 +120,9 @@ class Copied(OfThisMachine):
             found = self._copy.at(address, size)
             if found is not None:
                 return found
+            for stack in self._stacks:
+                if len(found := stack.fetch(address, size)) == size:
+                    return found
             self.has_missed = True
         return self._process.fetch(address, size)
 

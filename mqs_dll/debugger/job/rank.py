@@ -118,12 +118,12 @@ class LiveRank:
     def prepare_copy(self, read_further: ReadFurther | None) -> None:
         """Prepare to copy what the library read last; the process runs.
 
-        The library reads once now, as it will in the sample, unless it has read as much in one before.
+        The library reads once now, as it will in the sample, unless it has read as much in one before, all of a copy.
         """
         self.size_of_copy = None
         if self._reader is None or self._memory is None or self._is_foreign:
             return
-        if read_further not in self._rehearsed:
+        if read_further not in self._rehearsed or self._memory.has_missed:
             self._rehearsed.add(read_further)
             with self._memory.within(_LONGEST_REHEARSAL):
                 self.read(read_further, until=time.monotonic() + _REHEARSAL)
@@ -148,6 +148,7 @@ class LiveRank:
             return True
         assert self._memory is not None
         captured, self._is_copied = self._captured, False
+        self._memory.add_stacks(captured.threads if captured else ())
         try:
             with self._memory.within(seconds):
                 self.read(read_further)

@@ -14,6 +14,7 @@ from mqs_dll.contract.errors import TargetReadError, TooMuchError
 from mqs_dll.debugger import many_reads
 from mqs_dll.debugger.job import copied
 from mqs_dll.debugger.job.copied import Copied
+from mqs_dll.debugger.job.stacks.capture import ThreadStack
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.many_reads import Place
 
@@ -159,3 +160,39 @@ def test_more_places_than_one_call_takes_are_read(pages: Pages) -> None:
     assert many_reads.ManyReads(os.getpid(), buffer, bad * 100 + sound).left_out == bad * 100 + sound
     pages.free()
     assert not reads.again()
+
+
+def test_what_earlier_reads_asked_for_is_copied_too(memory: Copied, pages: Pages) -> None:
+    """Of the last few, as long as it isn't too much: what changes is often where it was before."""
+    for _ in range(4):
+        memory.forget_reads()
+        memory.fetch(pages.at(0), 8)
+    assert memory.prepare() == PAGES * PAGE
+    memory.forget_reads()
+    memory.fetch(pages.at(0), 8)
+    assert memory.prepare() == 8
+
+
+def test_too_much_of_earlier_reads_is_left_out(memory: Copied, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the last one alone is copied."""
+    monkeypatch.setattr(copied, "MAX_COPIED", PAGES * PAGE - 1)
+    memory.forget_reads()
+    memory.fetch(pages.at(0), 8)
+    assert memory.prepare() == 8
+
+
+def test_stacks_belong_to_the_copy(memory: Copied, pages: Pages) -> None:
+    """Until it is dropped: what lies on a stack changes most of all, and was copied anyway."""
+    for _ in range(5):
+        memory.forget_reads()
+        memory.fetch(pages.at(0), 8)
+    memory.prepare()
+    memory.copy()
+    memory.add_stacks([ThreadStack(1, b"", pages.at(6), b"\x99" * PAGE, is_whole=True)])
+    assert memory.fetch(pages.at(6) + 8, 16) == b"\x99" * 16
+    assert not memory.has_missed
+    assert memory.fetch(pages.at(7) - 8, 16) == bytes([7]) * 8 + bytes([8]) * 8
+    assert memory.has_missed
+    memory.drop()
+    memory.copy()
+    assert memory.fetch(pages.at(6) + 8, 1) == bytes([7])

@@ -172,13 +172,13 @@ def test_a_sample_leaves_no_memory_behind(stop: bool, compiler: Compiler) -> Non
         reader.sample()
         tracemalloc.start()
         try:
-            for _ in range(8):
+            for _ in range(12):
                 reader.sample()
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
         finally:
             tracemalloc.stop()
-    assert (kept[-1] - kept[2]) / 5 < MIN_STACK, kept
+    assert (kept[-1] - kept[6]) / 5 < MIN_STACK, kept  # until then, what earlier reads asked for is copied too
 
 
 def test_spawned_ranks(compiler: Compiler) -> None:

@@ -22,6 +22,8 @@ RED_ZONE = 128
 _ADDRESS = (1 << 48) - 1
 """Bits of a program's addresses, but where it asks for higher ones."""
 
+_BLOCK = 1 << 14
+"""Bytes of what libmqs reads at once: of requests on a stack, what lies below comes with them."""
 _MAX_THREADS = 256
 _MAIN_STACK = 8 << 20
 """Bytes of the main thread's stack that are copied at most: all that the usual limit lets it have."""
@@ -39,7 +41,7 @@ class ThreadStack:
     base: int
     """The address of the first byte of memory."""
     memory: bytes
-    """The stack from a little below the stack pointer up: as far as it goes, or as is copied at most."""
+    """The stack from below the stack pointer up: as far as it goes, or as is copied at most."""
     is_whole: bool
     """Whether that is as far as it goes."""
     turns: tuple[int, ...] = ()
@@ -91,9 +93,12 @@ def _capture_thread(process: LiveProcess, thread: int, registers: bytes, sp_offs
     if len(registers) < sp_offset + 8:
         return None
     (stack_pointer,) = struct.unpack_from("<Q", registers, sp_offset)
-    base = max(stack_pointer - RED_ZONE, 0)
+    lowest = max(stack_pointer - RED_ZONE, 0)
+    base = lowest - lowest % _BLOCK
     most = _MAIN_STACK if thread == process.pid else _THREAD_STACK
     # A read ends where the mapping does; of a thread's own stack, the limit keeps it from going far beyond.
     data = process.part(base, most)
+    if len(data) <= lowest - base:  # the stack starts in between
+        base, data = lowest, process.part(lowest, most)
     whole = 0 < len(data) < most
     return ThreadStack(thread, registers, base, data, is_whole=whole, turns=turns(thread, process.pid))
