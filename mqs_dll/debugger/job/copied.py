@@ -40,6 +40,8 @@ class Copied(OfThisMachine):
         self.pid = process.pid
         self._process = process
         self._asked: list[tuple[int, int]] = []
+        self._reads = 0
+        """How many there were: what was asked for before the first is the library's way into the process."""
         self._before: deque[set[tuple[int, int]]] = deque(maxlen=_READS_BEFORE)
         """What was asked for in earlier reads: a rank that changes takes its requests from the same pools."""
         self._places: tuple[tuple[int, int], ...] = ()
@@ -71,9 +73,11 @@ class Copied(OfThisMachine):
         finally:
             self._end = math.inf
 
-    def forget_reads(self) -> None:
+    def begin_read(self) -> None:
         """Begin another read; of earlier ones what the last few asked for will be copied, too, if it isn't too much."""
-        self._before.append(set(self._asked))
+        if self._reads:
+            self._before.append(set(self._asked))
+        self._reads += 1
         self._asked = []
 
     def prepare(self) -> int | None:

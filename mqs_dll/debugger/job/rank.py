@@ -164,7 +164,7 @@ class LiveRank:
         self.snapshot = self._failure = self._captured = None
         assert self._reader is not None
         assert self._memory is not None
-        self._memory.forget_reads()
+        self._memory.begin_read()
         self._read(read_further, until)
         self._knows_places = self.snapshot is None or not _is_cut(self.snapshot)
 

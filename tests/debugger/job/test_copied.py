@@ -72,6 +72,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, page
         monkeypatch.setattr(many_reads, "_read", None)
     with LiveProcess(os.getpid()) as process:
         memory = Copied(process)
+        memory.begin_read()
         for page in range(PAGES):
             with suppress(TargetReadError):
                 memory.fetch(pages.at(page), PAGE)
@@ -142,7 +143,7 @@ def test_what_is_too_much_is_not_copied(memory: Copied, pages: Pages, monkeypatc
     assert memory.prepare() == PAGES * PAGE
     monkeypatch.setattr(copied, "MAX_READS", PAGES)
     assert memory.prepare() is None
-    memory.forget_reads()
+    memory.begin_read()
     assert memory.prepare() is None
 
 
@@ -165,18 +166,28 @@ def test_more_places_than_one_call_takes_are_read(pages: Pages) -> None:
 def test_what_earlier_reads_asked_for_is_copied_too(memory: Copied, pages: Pages) -> None:
     """Of the last few, as long as it isn't too much: what changes is often where it was before."""
     for _ in range(4):
-        memory.forget_reads()
+        memory.begin_read()
         memory.fetch(pages.at(0), 8)
     assert memory.prepare() == PAGES * PAGE
-    memory.forget_reads()
+    memory.begin_read()
     memory.fetch(pages.at(0), 8)
     assert memory.prepare() == 8
+
+
+def test_what_a_library_asks_for_before_it_reads_is_not_copied(pages: Pages) -> None:
+    """It may search megabytes to find its way."""
+    with LiveProcess(os.getpid()) as process:
+        memory = Copied(process)
+        memory.fetch(pages.at(0), 2 * PAGE)
+        memory.begin_read()
+        memory.fetch(pages.at(0), 8)
+        assert memory.prepare() == 8
 
 
 def test_too_much_of_earlier_reads_is_left_out(memory: Copied, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the last one alone is copied."""
     monkeypatch.setattr(copied, "MAX_COPIED", PAGES * PAGE - 1)
-    memory.forget_reads()
+    memory.begin_read()
     memory.fetch(pages.at(0), 8)
     assert memory.prepare() == 8
 
@@ -184,7 +195,7 @@ def test_too_much_of_earlier_reads_is_left_out(memory: Copied, pages: Pages, mon
 def test_stacks_belong_to_the_copy(memory: Copied, pages: Pages) -> None:
     """Until it is dropped: what lies on a stack changes most of all, and was copied anyway."""
     for _ in range(5):
-        memory.forget_reads()
+        memory.begin_read()
         memory.fetch(pages.at(0), 8)
     memory.prepare()
     memory.copy()
