@@ -15,10 +15,9 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,47 +40,38 @@ class Cost(NamedTuple):
     """Seconds for which the ranks stood, in the sample that took longest."""
     clock: float
     """Seconds until the verdict."""
-    memory: float
-    """Megabytes."""
+
+
+def command(launcher: int) -> list[str]:
+    """Return the command line of `mqs job`."""
+    return [sys.executable, "-m", "mqs_dll", "job", "--json", "--samples", str(SAMPLES), str(launcher)]
 
 
 def measure(launcher: int) -> Cost:
     """Return what `mqs job` costs."""
-    command = [sys.executable, "-m", "mqs_dll", "job", "--json", "--samples", str(SAMPLES), str(launcher)]
     begin = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process, most_memory(process.pid) as memory:
-        assert process.stdout is not None
-        document = json.loads(process.stdout.read())
-        clock = time.perf_counter() - begin
-    return Cost(document["job"]["stop_time"], clock, memory[0])
+    said = subprocess.run(command(launcher), check=False, capture_output=True).stdout
+    return Cost(json.loads(said)["job"]["stop_time"], time.perf_counter() - begin)
 
 
-@contextmanager
-def most_memory(pid: int) -> Iterator[list[float]]:
-    """Yield a list whose only item is the most memory that a process had, in megabytes, at the end."""
-    most, ended = [0.0], threading.Event()
-
-    def look() -> None:
-        while not ended.wait(_BETWEEN_LOOKS):
+def memory(launcher: int) -> float:
+    """Return the most memory that `mqs job` has, in megabytes; to look takes time, of its own, too."""
+    most = 0
+    with subprocess.Popen(command(launcher), stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
             with suppress(OSError, StopIteration):
-                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-                most[0] = max(most[0], next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024)
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield most
-    finally:
-        ended.set()
-        thread.join()
+                lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+                most = max(most, next(int(line.split()[1]) for line in lines if line.startswith("Pss:")))
+            time.sleep(_BETWEEN_LOOKS)
+    return most / 1024
 
 
 def gdb(pids: Sequence[int]) -> float:
     """Return the seconds that gdb takes for each process to attach, print its stacks, and let it go."""
     begin = time.perf_counter()
     for pid in pids:
-        command = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "thread apply all backtrace"]
-        subprocess.run(command, check=False, capture_output=True)
+        attach = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "thread apply all backtrace"]
+        subprocess.run(attach, check=False, capture_output=True)
     return (time.perf_counter() - begin) / len(pids)
 
 
@@ -102,9 +92,10 @@ def main(words: Sequence[str] | None = None) -> int:
                 load = list(map(str, LOADS["dozens"].arguments))
                 with running(compiler, mpi, mpi.transports[0], "load", ranks, arguments=load) as job:
                     pids = [truth["pid"] for truth in job.wait_until_ready()]
+                    most = memory(job.launcher.pid)
                     rounds = [(measure(job.launcher.pid), gdb(pids[: options.gdb])) for _ in range(options.rounds)]
                 costs, others = zip(*rounds, strict=True)
-                stood, clock, memory = map(min, zip(*costs, strict=True))
+                stood, clock = map(min, zip(*costs, strict=True))
                 other = min(others)
                 table.add_row(
                     str(ranks),
@@ -114,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
                     f"{1000 * other:.0f}, {other * ranks / stood:.0f}",
                     f"{clock:.2f}",
                     f"{other * ranks:.1f}, {other * ranks / clock:.1f}",
-                    f"{memory:.0f}",
+                    f"{most:.0f}",
                 )
     Console().print(table)
     return 0
