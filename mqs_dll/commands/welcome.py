@@ -65,8 +65,14 @@ def _look(found: FoundJob, until: float) -> Text:
     try:
         if _changes(found):
             return Text("goes on, or polls: its queues change. It was not stopped")
-        further = which_library.windows()
-        seen = read_job(found, which_library.opener(), read_further=further, samples=job.SAMPLES, interval=_BETWEEN)
+        seen = read_job(
+            found,
+            which_library.opener(),
+            read_further=which_library.windows(),
+            samples=job.SAMPLES,
+            interval=_BETWEEN,
+            doubtful=job.is_suspected,
+        )
     except MqsError as error:
         return Text(visible(str(error)))
     return outcome_line(conclude(seen))
