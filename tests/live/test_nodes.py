@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from mqs_dll.commands.cli import EXIT_INTERRUPTED
+from mqs_dll.debugger.job.ranks import STOPS
 from mqs_dll.debugger.stopping.limit import USUAL
 from mqs_dll.job import saved
 from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts
@@ -527,6 +528,16 @@ def test_an_odd_agent_spoils_its_own_ranks_alone(two: tuple[str, str], nodes: No
         assert {each["rank"] for each in of_node} <= {place, None}
     assert report(said)["outcome"] != "proved"
     assert all_run(hung)
+
+
+def test_where_one_node_needs_another_stop_all_have_one(nodes: Nodes, hung: NodesJob) -> None:
+    """So that what is read is of one moment; and no more than three, whatever an agent says."""
+    counted = [hung.directory / node for node in NODES[1:]]
+    said = nodes.mqs(
+        "job", hung.launcher, "--json", "--samples", "1", *odd(f"n2=insists:{counted[0]}", f"n3=counts:{counted[1]}")
+    )
+    assert [each["state"] for each in report(said)["processes"]] == ["read"] * 3
+    assert [file.read_text().split() for file in counted] == [["stopped"] * STOPS] * 2
 
 
 @pytest.mark.root  # who takes a link down

@@ -107,6 +107,20 @@ def _kill_launcher(pid: str) -> None:
     agent.Agent._watch = changed  # type: ignore[method-assign]
 
 
+def _insist(argument: str) -> None:
+    """Say each time that a rank has to be read while all stand again; note each stop in a file."""
+    _lie("read_copies", lambda _: False)
+    _count_stops(argument)
+
+
+def _count_stops(argument: str) -> None:
+    def count() -> None:
+        with Path(argument).open("a") as file:
+            file.write("stopped\n")
+
+    _after("stop", count)
+
+
 _WAYS: dict[str, Callable[[str], None]] = {
     "killed": lambda _: _after("stop", _signal(signal.SIGKILL)),
     "dies": lambda _: _after("watch", _signal(signal.SIGKILL)),
@@ -119,4 +133,6 @@ _WAYS: dict[str, Callable[[str], None]] = {
     "cut": _cut_link,
     "rests": _rest,
     "launcher": _kill_launcher,
+    "insists": _insist,
+    "counts": _count_stops,
 }

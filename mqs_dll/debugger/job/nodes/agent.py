@@ -170,7 +170,7 @@ class Agent(ExitStack):
             "read": self._read,
             "keep_alive": lambda message: None,
             "resume": self._resume,
-            "read_copies": lambda message: self._ranks.read_copies(),
+            "read_copies": self._read_copies,
             "report": self._report,
             "watch": self._watch,
             "look": self._look,
@@ -239,6 +239,9 @@ class Agent(ExitStack):
     def _resume(self, message: Mapping[str, Any]) -> None:
         self._check_not_alone()
         self._release()
+
+    def _read_copies(self, message: Mapping[str, Any]) -> bool:
+        return self._ranks.read_copies()
 
     def _report(self, message: Mapping[str, Any]) -> Any:
         return wire.write_processes(self._ranks.processes(float(message["at"])))
