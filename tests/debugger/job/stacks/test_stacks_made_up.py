@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import struct
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import drgn
 import pytest
@@ -13,11 +15,11 @@ import pytest
 from mqs_dll.debugger.apart import Apart
 from mqs_dll.debugger.job.stacks import python
 from mqs_dll.debugger.job.stacks.callee import called_function
-from mqs_dll.debugger.job.stacks.capture import ThreadStack
+from mqs_dll.debugger.job.stacks.capture import RED_ZONE, ThreadStack, capture
 from mqs_dll.debugger.job.stacks.follow import StackTracer, Step, Walk, walk
 from mqs_dll.debugger.job.stacks.modules import Modules, base_name
 from mqs_dll.debugger.job.stacks.thread import UnknownCallError, find_call, find_caller, mpi_function, read_thread
-from mqs_dll.debugger.live import LiveImage
+from mqs_dll.debugger.live import LiveImage, LiveProcess
 from mqs_dll.job.records import CodeOwner, Frame
 from tests.support.made_up_job import stack
 from tests.support.memory_image import MemoryImage
@@ -407,3 +409,20 @@ def test_pystack_is_mentioned_for_python_programs_only(monkeypatch: pytest.Monke
     monkeypatch.setattr(Apart, "can_run", False)
     assert python.missing_for([native, interpreted]) == python.MISSING
     assert python.missing_for([native]) == ""
+
+
+@pytest.mark.parametrize("mapped_from", [0x10000, 0x13000])
+def test_a_stack_is_copied_from_below_its_pointer_where_it_has_begun_there(mapped_from: int) -> None:
+    """What libmqs reads around a request on it lies there; where nothing does, it begins a little below the pointer."""
+    stack_pointer, end = 0x13200, 0x18000
+
+    def part(address: int, size: int) -> bytes:
+        return bytes(min(address + size, end) - address) if mapped_from <= address < end else b""
+
+    place = 19 * 8 if platform.machine() == "x86_64" else 31 * 8
+    registers = bytes(place) + stack_pointer.to_bytes(8, "little")
+    process = cast(LiveProcess, SimpleNamespace(pid=os.getpid(), part=part))
+    (stack,) = capture(process, {os.getpid(): registers}).threads
+    assert stack.base == (0x10000 if mapped_from == 0x10000 else stack_pointer - RED_ZONE)
+    assert stack.base + len(stack.memory) == end
+    assert stack.is_whole
