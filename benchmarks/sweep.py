@@ -4,8 +4,10 @@ The jobs are tests/programs/load.c. The debugger is the C host of tests/host for
 its own, which gets its types from a table (own_library.py). Times are the least of some, of processor time where
 nothing else is said: "first" after the process was set up, "again" with nothing changed since. "Far" are those of a
 debugger each of whose reads takes a round trip, "by 256" those of one that moreover fetches at most 256 bytes at once,
-as padb does; both by the clock. At the end of each line: how many times as long as the own library needs; over UCX,
-how many times the reads, the bytes and the time of libmqs over the MPI's own transport.
+as padb does; both by the clock. "Copied" is what no sweep can fall below: the least time in which what it reads can be
+copied once, by one call of the kernel's, and how many times as long the first sweep takes. At the end of each line: how
+many times as long as the own library needs; over UCX, how many times the reads, the bytes and the time of libmqs over
+the MPI's own transport.
 
     python -m benchmarks.sweep [--rounds 50] [--latency 100] [--loads dozens receives ...] [--mpis openmpi-debian ...]
 """
@@ -17,7 +19,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +29,10 @@ from rich.table import Table
 
 from benchmarks import own_library
 from mqs_dll.debugger import library_path
+from mqs_dll.debugger.collect import ProcessReader
+from mqs_dll.debugger.job.copied import Copied
+from mqs_dll.debugger.live import LiveProcess
+from mqs_dll.library.session import Library
 from tests.support.embedding import program
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import NETMOD_UCX, UCX, Mpi, Transport, find_mpis
@@ -110,10 +117,29 @@ def measure(host: Path, library: Path, pid: int, rounds: int, latency: int, *opt
     )
 
 
+def copy_time(pid: int, rounds: int) -> float | None:
+    """Return the milliseconds in which all that a sweep reads is copied once; None where that is very much."""
+    with LiveProcess(pid) as process:
+        memory = Copied(process)
+        with ProcessReader(Library(), memory, pid=pid, program="") as look:
+            memory.begin_read()
+            look.read()
+        if memory.prepare() is None:
+            return None
+        return min(_seconds(memory.copy) for _ in range(rounds)) * 1000
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    """Return the processor time that something takes."""
+    begin = time.process_time()
+    act()
+    return time.process_time() - begin
+
+
 def measure_all(
     loads: Sequence[str], mpis: Sequence[str], rounds: int, latency: int
-) -> Iterator[tuple[Load, Mpi, Transport, Measured, Measured | None]]:
-    """Yield what libmqs needs for each load on each MPI that is here, and what the MPI's own library does.
+) -> Iterator[tuple[Load, Mpi, Transport, Measured, Measured | None, float | None]]:
+    """Yield what libmqs needs for each load on each MPI that is here, what the MPI's own library does, and a copy.
 
     The MPI's own transport comes first, then UCX.
     """
@@ -130,7 +156,8 @@ def measure_all(
                     own = None
                     if mpi.name == "openmpi-debian" and transport not in OVER_UCX and own_library.LIBRARY.exists():
                         own = measure(host, own_library.LIBRARY, pid, times, latency, "--types", str(types))
-                yield load, mpi, transport, ours, own
+                    copied = copy_time(pid, rounds)
+                yield load, mpi, transport, ours, own, copied
 
 
 def _transports(mpi: Mpi) -> list[Transport]:
@@ -158,12 +185,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--mpis", nargs="+", default=MPIS, help="default: %(default)s")
     arguments = parser.parse_args(words)
     table = Table(
-        "rank", "library", "shown", "reads", "KiB", "first ms", "again", "far", "fetches by 256", "ms", "x own"
+        "rank",
+        "library",
+        "shown",
+        "reads",
+        "KiB",
+        "first ms",
+        "again",
+        "copied",
+        "far",
+        "fetches by 256",
+        "ms",
+        "x own",
     )
     table.columns[0].overflow = "fold"
     starts = []
     base = None
-    for load, mpi, transport, ours, own in measure_all(
+    for load, mpi, transport, ours, own, copied in measure_all(
         arguments.loads, arguments.mpis, arguments.rounds, arguments.latency
     ):
         over_ucx = transport in OVER_UCX
@@ -182,6 +220,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 f"{found.kib:,.0f}",
                 f"{found.first:,.2f}",
                 f"{found.again:,.2f}",
+                "" if copied is None or found is own else f"{copied:.2f}, {found.first / copied:.0f}",
                 _or_dash(found.far),
                 f"{found.pieces:,}",
                 _or_dash(found.by_pieces),
