@@ -96,20 +96,14 @@ MAX_LIVE = 1 << 17
 class DeviceRequest:
     """A request, with what a device has besides."""
 
-    __slots__ = ("common",)
+    __slots__ = ("cancelled", "common", "complete")
 
     def __init__(self, common: views.MpirRequest) -> None:
         self.common = common
-
-    @property
-    def complete(self) -> bool:
+        self.complete = common.cc == 0
         """Whether MPICH has done its part."""
-        return self.common.cc == 0
-
-    @property
-    def cancelled(self) -> bool:
+        self.cancelled = self.complete and common.cancelled
         """Whether MPI_Cancel has ended it."""
-        return self.common.cancelled
 
     @property
     def freed(self) -> bool:

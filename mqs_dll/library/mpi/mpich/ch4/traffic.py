@@ -34,7 +34,7 @@ MAX_HANDLES = 3
 class Ch4Message(DeviceRequest):
     """A request of an active message: a receive, an unexpected message or a send."""
 
-    __slots__ = ("am", "by_network", "extension")
+    __slots__ = ("am", "by_network", "extension", "state", "waits")
 
     def __init__(
         self,
@@ -50,11 +50,10 @@ class Ch4Message(DeviceRequest):
         self.by_network = by_network
         """The netmod's half of a receive from any source, where that one has the message. MPICH ends this half then; of
         4.3 and 5.0 not where the message came before the receive (pmodels/mpich, pull request 7745)."""
-
-    @property
-    def state(self) -> int:
+        self.state = 0 if extension is None else extension.status
         """What the request is at, 0 for a complete one."""
-        return 0 if self.extension is None else self.extension.status
+        self.waits = self.cancelled or (not self.complete and self.state == 0 and by_network is None)
+        """Whether it is a receive that has no message, and gets none any more if it is cancelled."""
 
     @property
     def is_unexpected(self) -> bool:
@@ -70,11 +69,6 @@ class Ch4Message(DeviceRequest):
     def match_req(self) -> int:
         """The address of the receive that an unexpected message was matched with, 0 for none."""
         return 0 if self.extension is None or not self.state & AM_MATCHED else self.extension.match_req or 0
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is a receive that has no message, and gets none any more if it is cancelled."""
-        return self.cancelled or (not self.complete and self.state == 0 and self.by_network is None)
 
     @property
     def status(self) -> Status:
