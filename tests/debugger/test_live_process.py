@@ -538,7 +538,6 @@ second.kill()
 """
 
 
-@pytest.mark.root
 def test_debug_information_that_is_nowhere_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the same files and in the same places: a node has a hundred ranks. Elsewhere it is looked for again."""
     room = make_bench_with_types(tmp_path) / "room"
@@ -552,6 +551,7 @@ def test_debug_information_that_is_nowhere_is_looked_for_once(tmp_path: Path, mo
             (tmp_path / "elsewhere").rename(debug)
 
 
+@pytest.mark.root
 def test_another_process_that_got_the_number_is_left_alone(bench: Path) -> None:
     """Neither stopped nor read: what a PID stands for is known by its start time, too."""
     own_numbers = ("unshare", "--pid", "--fork", "--mount-proc")  # where the next number can be chosen
