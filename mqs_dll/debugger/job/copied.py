@@ -37,7 +37,6 @@ class Copied(OfThisMachine):
 
     def __init__(self, process: LiveProcess) -> None:
         """Initialize without a copy."""
-        self.pid = process.pid
         self._process = process
         self._asked: list[tuple[int, int]] = []
         self._reads = 0
@@ -57,11 +56,6 @@ class Copied(OfThisMachine):
     def image(self) -> LiveImage:
         """The image that the process runs."""
         return self._process.image
-
-    @property
-    def is_read_from_copy(self) -> bool:
-        """Whether it is the copy that is read, as far as it goes."""
-        return self._copy is not None
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:

