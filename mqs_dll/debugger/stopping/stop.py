@@ -81,9 +81,6 @@ class all_stopped:
         self._standing = Standing(0.0, {}, {}, {})
         self._interrupts = Interrupts(self._resume)
         self._alarm = _Alarm()
-        self.failures: Mapping[int, MqsError] = {}
-        """What kept a process from being stopped: NoSuchProcessError, NotPermittedError, AlreadyTracedError when
-        another debugger holds it, StopError when a thread didn't stop in time."""
 
     def __enter__(self) -> all_stopped:
         """Stop the processes.
@@ -102,7 +99,7 @@ class all_stopped:
                 self._holder = start_holder(speaks=self._limit.ends_us)
             self._began = time.monotonic()  # or a little later: its answer has the time
             self._standing = self._holder.ask(self._order)
-            self._began, self.failures = self._standing.began, self._standing.failures
+            self._began = self._standing.began
         except BaseException as error:
             self._resume()
             self._interrupts.release()
@@ -111,6 +108,15 @@ class all_stopped:
             raise
         self._interrupts.pass_on()
         return self
+
+    @property
+    def failures(self) -> Mapping[int, MqsError]:
+        """What kept a process from being stopped.
+
+        NoSuchProcessError, NotPermittedError, AlreadyTracedError when another debugger holds it, StopError when a
+        thread didn't stop in time.
+        """
+        return self._standing.failures
 
     def stop_signal(self, pid: int) -> int:
         """Return the signal that had stopped a process before we did (SIGSTOP, SIGTSTP, ...); 0 where none had."""
