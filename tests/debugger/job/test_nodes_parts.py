@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -536,6 +537,21 @@ def test_what_an_agent_reports_is_of_its_own_ranks(
         f"the agent says nothing of process {processes[2].pid} on silent",
         "what twice sent is no answer of an agent: it has read more than once",
     ]
+
+
+def test_the_stops_of_a_sample_add_up(talk: Callable[[Mapping[str, Sequence[object]]], Agents]) -> None:
+    """All of them, where a rank needed another one; the next sample begins at none."""
+    found = answer("find", wire.write(wire.NodeParts((part("a", rank(0, 7, "a")),), ())))
+    stop = [answer("stop"), answer("resume")]
+    agents = talk({"a": [wire.GREETING, found, answer("open", 1), *stop, *stop, answer("open", 1)]})
+    agents.find({"a": ()}, wire.Wanted(marks=("pixie",)))
+    agents.open()
+    for _ in range(2):
+        with agents.stopped():
+            time.sleep(0.2)
+    assert agents.stop_time >= 2 * 0.2
+    agents.open()
+    assert agents.stop_time == 0
 
 
 @pytest.mark.parametrize(
