@@ -97,10 +97,32 @@ class Analysis:
         wait = self.waits.of_process[process]
         if wait.state is State.GONE:
             return Evidence.NO
-        if self.motions[process] is Motion.CHANGED:
+        if self.motions[process] is Motion.CHANGED or self._may_have_been_answered(process):
             return Evidence.YES
         is_known = self.job.stopped and not self.sees_calls_only(process) and process not in self.cut
         return unknown_if(not is_known or wait.state is not State.BLOCKED or wait.free_thread)
+
+    def _may_have_been_answered(self, process: int) -> bool:
+        """Return whether one that asks again and again may have got that between two samples, and asked for the next.
+
+        Its operations tell, where they can be seen; else that all who could answer stay in their calls.
+        """
+        wait = self.waits.of_process[process]
+        if wait.state is not State.POLLS or not self.sees_calls_only(process):
+            return False
+        everybody = range(len(self.motions))
+        return any(
+            peer not in (process, None) and not self._stays(peer)
+            for thread in wait.threads
+            for need in thread.needs
+            for peer in need.peers or everybody
+        )
+
+    def _stays(self, process: int) -> bool:
+        """Return whether a process was in the same call in both samples, or can't go on in any case."""
+        state = self.state(process)
+        stays = state is State.BLOCKED and self.motions[process] is Motion.SAME
+        return stays or state in (State.STOPPED, State.GONE)
 
     def satisfied(self, process: int, need: Need) -> Evidence:
         """Return whether a need of a process is satisfied without its peers, as all samples together show.

@@ -9,7 +9,7 @@ import pytest
 
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import UNKNOWN, Queue, Status
-from mqs_dll.job.records import Argument, ArgumentEvidence
+from mqs_dll.job.records import Argument, ArgumentEvidence, CallStack, Job
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.text.stacks import written
 from mqs_dll.verdict.conclude import conclude
@@ -45,6 +45,18 @@ def the(verdict: Verdict, cause: Cause) -> Finding:
     """Return the one finding of a cause."""
     (found,) = [finding for finding in verdict.findings if finding.cause is cause]
     return found
+
+
+def by_calls_alone(made: Job) -> Job:
+    """Return a job as it is where no library could read its ranks."""
+    processes = (
+        replace(
+            process, samples=tuple(replace(each, snapshot=replace(each.snapshot, calls_only=True)) for each in seen)
+        )
+        for process in made.processes
+        for seen in [process.samples]
+    )
+    return replace(made, processes=tuple(processes))
 
 
 def receiving(number: int, source: int, **facts: Any) -> Rank:
@@ -96,6 +108,30 @@ def test_a_call_that_asks_again_and_again_waits_for_its_source_between_two_calls
         verdict = conclude(job(found, still(1, receive(0, tag=12), call="MPI_Recv")))
         assert the(verdict, Cause.TAG).processes == (0, 1)
         assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome"),
+    [
+        ((stack("MPI_Recv"), stack("MPI_Recv")), Outcome.SUSPECTED),
+        ((stack(None), stack(None)), Outcome.NOTHING_STUCK),
+        ((stack("MPI_Recv"), stack("MPI_Recv", fingerprint="beef")), Outcome.NOTHING_STUCK),
+    ],
+    ids=["stays in its call", "outside", "moves"],
+)
+@pytest.mark.parametrize("arguments", [(), given(source=1, tag=10, comm=None)], ids=["anybody", "its source"])
+def test_by_calls_alone_who_asks_again_and_again_waits_only_for_those_who_stay_in_their_calls(
+    arguments: tuple[Argument, ...], other: tuple[CallStack, CallStack], outcome: Outcome
+) -> None:
+    """It may have got what it asked for between two samples: no queue shows whether it did."""
+    ranks = []
+    for number, seen in enumerate(((stack("MPI_Iprobe", arguments=arguments),) * 2, other)):
+        made = None
+        for each in seen:
+            made = rank(number, stacks=[each], earlier=made)
+        assert made is not None
+        ranks.append(made)
+    assert conclude(by_calls_alone(job(*ranks))).outcome is outcome
 
 
 def test_queue_and_call_that_agree_are_one_wait() -> None:
@@ -238,16 +274,7 @@ def test_by_calls_alone_a_collective_is_on_the_communicator_of_its_argument(
 ) -> None:
     """MPI_COMM_WORLD is the only one that is listed, and none is taken to be it for that."""
     made = job(*(still(number, call="MPI_Barrier", arguments=arguments, **HIDDEN) for number in range(2)))
-    processes = tuple(
-        replace(
-            process,
-            samples=tuple(
-                replace(sample, snapshot=replace(sample.snapshot, calls_only=True)) for sample in process.samples
-            ),
-        )
-        for process in made.processes
-    )
-    assert the(conclude(replace(made, processes=processes)), Cause.KNOT).sentence == (
+    assert the(conclude(by_calls_alone(made)), Cause.KNOT).sentence == (
         f"Ranks [0-1] are all in MPI_Barrier{where} nothing moves."
     )
 
