@@ -5,7 +5,7 @@ machine.
 
 - ``results``: what a verdict says; ``conclude``: the one call that makes it: start reading here
 - ``analysis``: who can never go on, by what each waits for
-- ``progress``: who went on between two samples
+- ``progress``: who went on between two samples; ``answers``: who may have got what it asks for again and again
 - ``communicators``: those of the job, joined from what each rank says of its own
 - ``pending``: one operation, with the rank that it waits for
 - ``join``: all operations; ``order``: which messages are under way before those that can be seen; ``matching``: which

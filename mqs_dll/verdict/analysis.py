@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mqs_dll.job.records import Job
 from mqs_dll.job.shared import Shared
+from mqs_dll.verdict.answers import may_be_answered
 from mqs_dll.verdict.delivery import undelivered, waits_for_parts
 from mqs_dll.verdict.evaluation import Evaluator
 from mqs_dll.verdict.evidence import Evidence, unknown_if
@@ -45,8 +46,11 @@ class Analysis:
         of_still = (need for index in still for thread in self.waits.of_process[index].threads for need in thread.needs)
         self.unmoved.update(need for need in of_still if (need.moves and need.peers) or waits_for_parts(need))
         self.proved = Evaluator(self, unknown=True).solve()
-        self.suspected = Evaluator(self, unknown=False).solve()
+        asking = may_be_answered(self.waits.of_process, self.motions, self._is_counted)
+        self.suspected = Evaluator(self, unknown=False, apart_from=asking).solve()
         self.suspected.stuck -= self.proved.stuck
+        self.unclear = asking & Evaluator(self, unknown=False).solve().stuck if asking else asking
+        """Processes that ask for something again and again: they are stuck, or were answered between the samples."""
         self.stuck = sorted(self.proved.stuck | self.suspected.stuck)
         """Processes that are proved or suspected to be stuck."""
 
@@ -97,32 +101,10 @@ class Analysis:
         wait = self.waits.of_process[process]
         if wait.state is State.GONE:
             return Evidence.NO
-        if self.motions[process] is Motion.CHANGED or self._may_have_been_answered(process):
+        if self.motions[process] is Motion.CHANGED:
             return Evidence.YES
         is_known = self.job.stopped and not self.sees_calls_only(process) and process not in self.cut
         return unknown_if(not is_known or wait.state is not State.BLOCKED or wait.free_thread)
-
-    def _may_have_been_answered(self, process: int) -> bool:
-        """Return whether one that asks again and again may have got that between two samples, and asked for the next.
-
-        Its operations tell, where they can be seen; else that all who could answer stay in their calls.
-        """
-        wait = self.waits.of_process[process]
-        if wait.state is not State.POLLS or not self.sees_calls_only(process):
-            return False
-        everybody = range(len(self.motions))
-        return any(
-            peer not in (process, None) and not self._stays(peer)
-            for thread in wait.threads
-            for need in thread.needs
-            for peer in need.peers or everybody
-        )
-
-    def _stays(self, process: int) -> bool:
-        """Return whether a process was in the same call in both samples, or can't go on in any case."""
-        state = self.state(process)
-        stays = state is State.BLOCKED and self.motions[process] is Motion.SAME
-        return stays or state in (State.STOPPED, State.GONE)
 
     def satisfied(self, process: int, need: Need) -> Evidence:
         """Return whether a need of a process is satisfied without its peers, as all samples together show.

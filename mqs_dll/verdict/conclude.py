@@ -53,7 +53,7 @@ def _saw_enough(analysis: Analysis) -> bool:
 
     What is pending in a rank whose stack can't be seen doesn't show whether it waits for that.
     """
-    doubtful = _doubtful(analysis)
+    doubtful = _doubtful(analysis) | analysis.unclear
     seen = [
         bool(process.samples) and analysis.state(index) is not State.IDLE and index not in doubtful
         for index, process in enumerate(analysis.job.processes)
@@ -89,6 +89,8 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     unseen = f"; the call stacks of {unclear} can't be seen" if unclear else ""
     if doubtful := len(_doubtful(analysis)):
         unseen += f"; whether {doubtful} of them left the call that they are in, isn't known"
+    if asking := len(analysis.unclear):
+        unseen += f"; whether {asking} of them got what they ask for again and again, isn't known"
     if outcome is Outcome.NOTHING_STUCK:
         blocked = sum(bool(wait.threads) for wait in analysis.waits.of_process)
         waiting = f", {blocked} of them in a call that waits" if blocked else ""

@@ -37,15 +37,17 @@ class Evaluator:
     A proof reads what isn't known as if it let processes go on, a suspicion as if it didn't.
     """
 
-    def __init__(self, analysis: Analysis, *, unknown: bool) -> None:
+    def __init__(self, analysis: Analysis, *, unknown: bool, apart_from: Collection[int] = ()) -> None:
         """Prepare it.
 
         Args:
             analysis: what is known of the job.
             unknown: whether what isn't known lets processes go on.
+            apart_from: processes of which nothing is said; like one outside MPI they don't help others.
         """
         self._analysis = analysis
         self._unknown = unknown
+        self._apart_from = apart_from
         self._processes = analysis.waits.of_process
         self._graph = AndOrGraph(len(self._processes))
         self._shared: dict[tuple[tuple[int | None, ...], bool], int] = {}
@@ -62,7 +64,10 @@ class Evaluator:
               +------------------------------- released ---------------------------------+
         """
         free = {process for process in range(len(self._processes)) if self._holds(self._analysis.goes_on(process))}
-        candidates = [process for process, wait in enumerate(self._processes) if process not in free and _waits(wait)]
+        unasked = {*free, *self._apart_from}
+        candidates = [
+            process for process, wait in enumerate(self._processes) if process not in unasked and _waits(wait)
+        ]
         for process in candidates:
             self._need_nodes[process] = []
             self._graph.set(process, 1, [self._thread(process, thread) for thread in self._processes[process].threads])

@@ -184,6 +184,9 @@ FLOOD = Scene("flood.c", 2, "300000")
 LOOPS = (Scene("ping_pong.c", 2), Scene("ring.c", 3), Scene("iterations.c", 3))
 """Where an MPI doesn't number its operations, these differ from a hang only by the returns that the kernel counts."""
 
+POLLS = Scene("asking.c", 2, "answered")
+"""Where an MPI doesn't number its operations, it may have asked for the same in a few samples: that isn't known."""
+
 FINE = (
     Scene("slow.c", 2),
     Scene("slow.c", 2, "longer"),
@@ -204,7 +207,7 @@ FINE = (
     Scene("file_lock.c", 2, "released"),
     Scene("mutex.c", 2, "released"),
     Scene("flood.c", 2, "received"),
-    Scene("asking.c", 2, "answered"),
+    POLLS,
     Scene("swapped.c", 2, "patient"),
     Scene("second_thread.c", 3, "sends"),
     Scene("generalized.c", 2, "completed"),

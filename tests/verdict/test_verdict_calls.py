@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,11 +35,23 @@ from tests.support.made_up_job import (
 
 HIDDEN = {"hidden": tuple(Queue)}
 HALO = communicator("halo exchange", range(2))
+IPROBE = stack("MPI_Iprobe", arguments=given(source=1, tag=10, comm=None))
+ASKS_BACK = stack("MPI_Iprobe", arguments=given(source=0, tag=10, comm=None))
+RECV, NEXT_RECV = stack("MPI_Recv"), stack("MPI_Recv", fingerprint="beef")
 
 
 def still(number: int, *operations: Pending, **facts: Any) -> Rank:
     """Return a rank that two samples saw in the same state."""
     return rank(number, *operations, earlier=rank(number, *operations, **facts), **facts)
+
+
+def seen(number: int, *stacks: CallStack, has: Sequence[Pending] = ()) -> Rank:
+    """Return a rank that was seen in these places, one after the other."""
+    made = None
+    for each in stacks:
+        made = rank(number, *has, stacks=[each], earlier=made)
+    assert made is not None
+    return made
 
 
 def the(verdict: Verdict, cause: Cause) -> Finding:
@@ -99,39 +112,52 @@ def test_a_probe_for_another_tag_is_a_near_miss() -> None:
 
 def test_a_call_that_asks_again_and_again_waits_for_its_source_between_two_calls_too() -> None:
     """An earlier sample has what the call was given, where the last one finds the rank outside MPI."""
-    asks = stack("MPI_Iprobe", arguments=given(source=1, tag=10, comm=None))
-    for seen in ((asks, asks, stack(None)), (asks, stack(None), asks)):
-        found = None
-        for each in seen:
-            found = rank(0, unexpected(1, tag=11), stacks=[each], earlier=found)
-        assert found is not None
-        verdict = conclude(job(found, still(1, receive(0, tag=12), call="MPI_Recv")))
+    for stacks in ((IPROBE, IPROBE, stack(None)), (IPROBE, stack(None), IPROBE)):
+        asking = seen(0, *stacks, has=[unexpected(1, tag=11)])
+        verdict = conclude(job(asking, still(1, receive(0, tag=12), call="MPI_Recv")))
         assert the(verdict, Cause.TAG).processes == (0, 1)
         assert the(verdict, Cause.CYCLE).certainty is Certainty.SUSPECTED
 
 
+@pytest.mark.parametrize("by", [lambda each: each, by_calls_alone], ids=["with queues", "without"])
 @pytest.mark.parametrize(
     ("other", "outcome"),
     [
-        ((stack("MPI_Recv"), stack("MPI_Recv")), Outcome.SUSPECTED),
-        ((stack(None), stack(None)), Outcome.NOTHING_STUCK),
-        ((stack("MPI_Recv"), stack("MPI_Recv", fingerprint="beef")), Outcome.NOTHING_STUCK),
+        ((RECV, RECV), Outcome.SUSPECTED),
+        ((ASKS_BACK, ASKS_BACK), Outcome.SUSPECTED),
+        ((stack(None), stack(None)), Outcome.NOT_READ),
+        ((ASKS_BACK, stack(None), ASKS_BACK), Outcome.NOT_READ),
+        ((RECV, NEXT_RECV), Outcome.NOTHING_STUCK),
     ],
-    ids=["stays in its call", "outside", "moves"],
+    ids=["in one call", "asks too", "outside", "asks now and then", "goes on"],
 )
-@pytest.mark.parametrize("arguments", [(), given(source=1, tag=10, comm=None)], ids=["anybody", "its source"])
-def test_by_calls_alone_who_asks_again_and_again_waits_only_for_those_who_stay_in_their_calls(
-    arguments: tuple[Argument, ...], other: tuple[CallStack, CallStack], outcome: Outcome
+@pytest.mark.parametrize("asks", [IPROBE, stack("MPI_Iprobe")], ids=["one", "anybody"])
+def test_who_asks_again_and_again_is_suspected_only_where_all_who_could_answer_stay_in_their_calls(
+    asks: CallStack, other: tuple[CallStack, ...], outcome: Outcome, by: Callable[[Job], Job]
 ) -> None:
-    """It may have got what it asked for between two samples: no queue shows whether it did."""
-    ranks = []
-    for number, seen in enumerate(((stack("MPI_Iprobe", arguments=arguments),) * 2, other)):
-        made = None
-        for each in seen:
-            made = rank(number, stacks=[each], earlier=made)
-        assert made is not None
-        ranks.append(made)
-    assert conclude(by_calls_alone(job(*ranks))).outcome is outcome
+    """Else it may have got what it asked for between two samples, and ask for the next."""
+    verdict = conclude(by(job(seen(0, *[asks] * len(other)), seen(1, *other))))
+    assert verdict.outcome is outcome
+    unknown = " of them got what they ask for again and again, isn't known"
+    assert (unknown in verdict.headline) == (outcome is Outcome.NOT_READ)
+
+
+def test_who_stays_in_a_call_for_one_that_asks_again_and_again_is_suspected() -> None:
+    """As where that one is outside MPI; of itself nothing is said."""
+    verdict = conclude(
+        job(seen(0, *[IPROBE] * 2), seen(1, stack(None), stack(None)), still(2, receive(0), call="MPI_Recv"))
+    )
+    assert [(each.cause, each.processes) for each in verdict.findings if each.certainty is Certainty.SUSPECTED] == [
+        (Cause.OUTSIDE, (2, 0))
+    ]
+
+
+def test_what_is_asked_for_again_and_again_is_the_same_where_it_is_numbered() -> None:
+    """Whatever those do that could answer."""
+    asks = stack("MPI_Test", arguments=(Argument("request", 0x7FFC0000, ArgumentEvidence.BOTH, elements=(0x11,)),))
+    for number, outcome in (((phrases.RECEIVE_NUMBER(7),), Outcome.SUSPECTED), ((), Outcome.NOT_READ)):
+        asking = seen(0, asks, asks, has=[receive(1, text=(IRECV, phrases.request(0x11), *number))])
+        assert conclude(job(asking, seen(1, stack(None), stack(None)))).outcome is outcome
 
 
 def test_queue_and_call_that_agree_are_one_wait() -> None:
