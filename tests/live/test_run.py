@@ -21,7 +21,7 @@ import pytest
 
 from mqs_dll.commands.api import read_cores
 from mqs_dll.commands.run.command import EXIT_STUCK
-from mqs_dll.debugger.proc import read_stat
+from mqs_dll.debugger.proc import read_stat, turns
 from mqs_dll.job import saved
 from mqs_dll.job.records import Job
 from mqs_dll.verdict.conclude import conclude
@@ -282,12 +282,21 @@ def test_a_job_that_ends_by_itself_does_so_as_without_mqs(mpi: Mpi, compiler: Co
     """Rank 0 reads from a pipe. Though the ranks were stopped, output and exit code are the same, byte for byte."""
     transport = mpi.transports[0]
     launcher = [str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", "3", *compiler.command(mpi, "reads")]
-    mqs = [sys.executable, "-m", "mqs_dll", "run", "--after", "3s", "--interval", "200ms", "--"]
+    mqs = [sys.executable, "-m", "mqs_dll", "run", "--after", "5s", "--interval", "200ms", "--"]
     own = {**compiler.sleeps(mpi, transport, "reads"), TAG: str(tmp_path), "PYTHONPATH": str(ROOT)}
 
-    def stand() -> bool:
-        stats = map(read_stat, processes_with_tag(str(tmp_path)))
-        return any(stat.name == "reads" and stat.state in "tT" for stat in stats if stat is not None)
+    def have_stood(seen: dict[int, tuple[int, float]]) -> bool:
+        """Return whether one ran that slept before for long, in its read: only a stop wakes it up."""
+        now = time.monotonic()
+        for pid in processes_with_tag(str(tmp_path)):
+            if (stat := read_stat(pid)) is None or stat.name != "reads":
+                continue
+            often = sum(turns(pid)[2:])
+            if pid in seen and often != seen[pid][0] and now - seen[pid][1] > 0.5:
+                return True
+            if pid not in seen or often != seen[pid][0]:
+                seen[pid] = often, now
+        return False
 
     def ended(*command: str) -> tuple[int, bytes, bytes]:
         with subprocess.Popen(
@@ -295,16 +304,46 @@ def test_a_job_that_ends_by_itself_does_so_as_without_mqs(mpi: Mpi, compiler: Co
             env={**os.environ, **mpi.environment, **transport.environment, **own},
         ) as process:  # fmt: skip
             assert process.stdin is not None
+            assert process.stdout is not None
             process.stdin.write(b"1\n")
+            first = process.stdout.readline()
             if command[: len(mqs)] == tuple(mqs):
-                wait_until(stand)
+                seen = dict[int, tuple[int, float]]()
+                wait_until(lambda: have_stood(seen))
             output, errors = process.communicate(b"2\n0\n", DEADLINE)
             errors = re.sub(rb"-{70,}\nprterun detected.*?\n-{70,}\n", b"", errors, flags=re.DOTALL)  # in 10 of 12 runs
-            return process.returncode, output, re.sub(rb"\d+", b"", errors)  # numbers of jobs and of processes
+            return process.returncode, first + output, re.sub(rb"\d+", b"", errors)  # numbers of jobs and of processes
 
     alone, behind = ended(*launcher), ended(*mqs, *launcher)
     assert behind == alone
     assert alone[:2] == (6, b"3\n6\n")
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_job_that_fails_is_said_to_have_seemed_stuck_unless_it_went_on(
+    *, goes_on: bool, compiler: Compiler, tmp_path: Path
+) -> None:
+    """Rank 0 reads from a pipe: to wait for that is what seems wrong."""
+    transport = DEBIAN.transports[0]
+    launcher = (str(DEBIAN.mpiexec), *DEBIAN.options, *transport.arguments, "-n", "3")
+    soon = ("--after", "6s", "--interval", "200ms", "--suspect-after", "100ms", "--report", str(tmp_path))
+    own = {**DEBIAN.environment, **compiler.sleeps(DEBIAN, transport, "reads"), "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqs_dll", "run", *soon, "--", *launcher, *compiler.command(DEBIAN, "reads")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env={**os.environ, **own},
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"1\n")
+        while b"SEEMS STUCK" not in process.stderr.readline():
+            assert process.poll() is None
+        if goes_on:
+            process.stdin.write(b"2\n")
+            assert [process.stdout.readline() for _ in range(2)] == [b"3\n", b"6\n"]
+            time.sleep(4.0)  # for several comparisons and a look, also on a busy machine; the next sample comes later
+        _, errors = process.communicate(b"0\n", DEADLINE)
+        assert (b"before it ended, the job seemed to be stuck" in errors) == (not goes_on)
 
 
 @pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)

@@ -76,7 +76,7 @@ class Jobs:
         self.stop_time = 0.0
         self.why = ""
         """Why none was found."""
-        self._were_read = self._were_elsewhere = False
+        self._were_read = self._were_elsewhere = self._were_suspected = False
         self._asked: list[str] = []
         """The signals because of which all that a search finds are to be sampled."""
 
@@ -136,6 +136,11 @@ class Jobs:
     def were_elsewhere(self) -> bool:
         """Whether any is known to have, or have had, ranks on other nodes."""
         return self._were_elsewhere or any(each.watcher.others.have_ranks for each in self._jobs)
+
+    @property
+    def were_suspected(self) -> bool:
+        """Whether any seems to be stuck, or seemed to be when it ended."""
+        return self._were_suspected or any(each.watcher.is_suspected for each in self._jobs)
 
     # ------------------------------------------------------------ before a signal
 
@@ -201,6 +206,7 @@ class Jobs:
             self.changes += each.watcher.changes
             self.compared += each.watcher.others.compared
             self._were_elsewhere |= each.watcher.others.have_ranks
+            self._were_suspected |= each.watcher.is_suspected
             if each.watcher.was_read:  # the next one is likely to live as long
                 self._were_read = True
                 self._gap = self._options.interval

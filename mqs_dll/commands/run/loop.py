@@ -33,7 +33,6 @@ _LONGER_PATIENCE = 30.0
 """After the others, which come minutes before the end; to start agents on nodes by srun may take seconds."""
 _NOWHERE = Path("/proc/mqs")
 """A folder that isn't there, and that nobody can make."""
-_GRAVITY = (Outcome.NOT_READ, Outcome.NOTHING_STUCK, Outcome.SUSPECTED, Outcome.PROVED)
 
 
 def run(command: list[str], options: argparse.Namespace) -> int:
@@ -78,8 +77,8 @@ class _Run:
         """Signals that the command gets when samples are taken, or at a time at the latest."""
         self._unshown: list[tuple[str, int]] = []
         """Reports that are saved: why, and the PID of the launcher."""
-        self._was_stuck = Outcome.NOT_READ
-        """The gravest outcome so far."""
+        self._was_stuck = False
+        """Whether a job was proved to be."""
         self._said_without = False
 
     def until_end(self) -> int | None:
@@ -153,7 +152,8 @@ class _Run:
 
     def _sampled(self, job: Job, sampled: Sampled) -> bool:
         """Act on a sample of a job; return whether we ended the command."""
-        self._was_stuck = max(self._was_stuck, sampled.outcome, key=_GRAVITY.index)
+        self._was_stuck |= sampled.outcome is Outcome.PROVED
+        is_due = job.watcher.note(sampled)
         if job.asked:
             names = ", ".join(dict.fromkeys(job.asked))
             job.asked.clear()
@@ -162,7 +162,6 @@ class _Run:
                 self._reports.save(job.pid, job.watcher.job)
                 self._unshown.append((f"{names} came", job.pid))
             return False
-        is_due = job.watcher.note(sampled)
         if sampled.outcome is Outcome.PROVED:
             self._reports.add(STUCK[Outcome.PROVED], job.pid, job.watcher.job)
             job.is_over = True
@@ -213,8 +212,8 @@ class _Run:
             self._reports.say_kept()
         else:
             self._reports.forget()
-        if status and self._was_stuck in (Outcome.PROVED, Outcome.SUSPECTED):
-            words = "was" if self._was_stuck is Outcome.PROVED else "seemed to be"
+        if status and (self._was_stuck or self._jobs.were_suspected):
+            words = "was" if self._was_stuck else "seemed to be"
             say(f"before it ended, the job {words} stuck")
         if self._options.summary:
             self._say_summary()

@@ -68,6 +68,11 @@ class Pace:
         self._doubt = Doubt(self.now, self.interval, self.after)
         self._last_look = self.now
 
+    @property
+    def is_suspected(self) -> bool:
+        """Whether the last sample made something seem to be stuck, and nothing has progressed since."""
+        return self._suspected is not None
+
     def next(self) -> tuple[float, Act]:
         """Return when to do what."""
         if self._next_sample is None or self._is_in_doubt:

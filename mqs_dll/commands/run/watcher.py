@@ -72,6 +72,11 @@ class Watcher:
         """Whether the ranks are being read, by a process of ours."""
         return self._sampling is not None
 
+    @property
+    def is_suspected(self) -> bool:
+        """Whether the job seemed to be stuck in its last sample, and nothing has progressed since."""
+        return self._pace.is_suspected
+
     def seconds(self) -> float:
         """Return how long there is nothing to do."""
         if self._sampling is not None:

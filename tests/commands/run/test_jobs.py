@@ -34,7 +34,7 @@ class Watcher:
 
     def __init__(self, _options: Namespace, what: int, _folder: Path, _keep: object, age: float) -> None:
         self.what, self.age, self.is_reading, self.last = what, age, False, SimpleNamespace(why="")
-        self.was_read = False
+        self.was_read = self.is_suspected = False
         self.samples = self.stop_time = self.changes = 0
         self.others = SimpleNamespace(compared=0, have_ranks=False)
 
@@ -122,7 +122,10 @@ def test_one_job_is_read_at_a_time_and_each_in_its_turn(watched: jobs.Jobs) -> N
 
 
 def test_a_job_that_has_ended_goes(watched: jobs.Jobs, tmp_path: Path) -> None:
-    """One that is found twice is watched once; nobody searches again before a process has been started."""
+    """One that is found twice is watched once; nobody searches again before a process has been started.
+
+    Whether it seemed to be stuck is kept.
+    """
     with launchers(1) as first:
         search(watched, first)
         with launchers(1) as second:
@@ -130,10 +133,13 @@ def test_a_job_that_has_ended_goes(watched: jobs.Jobs, tmp_path: Path) -> None:
             assert [each.process for each in watched] == [*first, *second]
             assert not watched.were_read
             assert read(watched) == first[0][0]
+            assert not watched.were_suspected
+            (of_second,) = (each.watcher for each in watched if each.process == second[0])
+            vars(of_second)["is_suspected"] = True
         watched.act()
         assert [each.process for each in watched] == first
     watched.act()
-    assert (len(watched), watched.seen, watched.were_read) == (0, 2, True)
+    assert (len(watched), watched.seen, watched.were_read, watched.were_suspected) == (0, 2, True, True)
     assert not [each for each in tmp_path.iterdir() if each.is_dir()]
 
 
@@ -157,7 +163,7 @@ def test_nobody_is_kept_waiting_where_no_job_is_found(watched: jobs.Jobs) -> Non
 
 
 def test_jobs_are_asked_for_a_signal_a_few_at_once(watched: jobs.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until all have been sampled, or until those that haven't begun are given up."""
+    """Until all have been sampled, or until of_second that haven't begun are given up."""
     monkeypatch.setattr(jobs, "_AT_ONCE", 2)
     with launchers(4) as found:
         search(watched, found)

@@ -114,8 +114,11 @@ def test_what_was_suspected_once_and_then_not_is_new_again(pace: Pace, between: 
     pace.looked(0.0, found=True, same=False)
     assert not pace.sampled(60.0, Outcome.SUSPECTED)
     assert not pace.sampled(600.0, between)
+    assert not pace.is_suspected
     assert not pace.sampled(700.0, Outcome.SUSPECTED)
     assert pace.sampled(1300.0, Outcome.SUSPECTED)
+    pace.progressed(1310.0)
+    assert not pace.is_suspected
 
 
 def test_a_job_that_is_kept_is_looked_at_all_the_time() -> None:
