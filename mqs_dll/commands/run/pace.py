@@ -130,5 +130,6 @@ class Pace:
         if self._suspected is None:
             return False
         due = self._suspected + self.suspect_after
-        self._next_sample = min(self._next_sample, max(due, now + self.interval))
+        if now < due:
+            self._next_sample = min(self._next_sample, max(due, now + self.interval))
         return now >= due

@@ -96,7 +96,7 @@ def test_looks_at_what_changes_all_the_time_are_rare(pace: Pace) -> None:
 
 
 def test_what_is_suspected_is_reported_once_it_has_been_so_for_long(pace: Pace) -> None:
-    """A sample is taken when that time is over, whatever the interval has grown to."""
+    """A sample is taken when that time is over, whatever the interval has grown to; the next one comes after that."""
     pace.looked(0.0, found=True, same=False)
     reported: dict[float, bool] = {}
     while not any(reported.values()):
@@ -106,6 +106,9 @@ def test_what_is_suspected_is_reported_once_it_has_been_so_for_long(pace: Pace) 
         else:
             pace.compared(now, changed=False, left=True)
     assert [when for when, is_due in reported.items() if is_due] == [AFTER + SUSPECT_AFTER]
+    while pace.next()[1] is Act.COMPARE:
+        pace.compared(pace.next()[0], changed=False, left=True)
+    assert pace.next() == (AFTER + SUSPECT_AFTER + LONGEST, Act.SAMPLE)
 
 
 @pytest.mark.parametrize("between", [Outcome.NOTHING_STUCK, Outcome.NOT_READ])
