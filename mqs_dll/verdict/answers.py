@@ -6,9 +6,10 @@ to answer: all who could stay in their calls, or are in the same question of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from mqs_dll.verdict.graph import AndOrGraph
+from mqs_dll.verdict.needs import EVERYBODY
 from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.states import ProcessWait, State
 
@@ -28,15 +29,17 @@ def may_be_answered(
         return set()
     graph = AndOrGraph(len(waits))  # who may have answered others
     free = {process for process, wait in enumerate(waits) if not _stays(wait, motions[process])}
+    members: dict[tuple[int | None, ...], Collection[int]] = {EVERYBODY: range(len(waits))}
     groups: dict[tuple[tuple[int | None, ...], int], int] = {}
     answered = {}
     for process in asking:
         nodes = []
         for peers in {need.peers for thread in waits[process].threads for need in thread.needs}:
-            known = [each for each in peers if each is not None] if peers else range(len(waits))
-            count = 2 if process in free and process in known else 1  # by another one than itself
+            if peers not in members:
+                members[peers] = frozenset(each for each in peers if each is not None)
+            count = 2 if process in free and process in members[peers] else 1  # by another one than itself
             if (peers, count) not in groups:
-                groups[peers, count] = graph.add(count, known)
+                groups[peers, count] = graph.add(count, members[peers])
             nodes.append(groups[peers, count])
         answered[process] = graph.add(1, nodes)
         graph.set(process, 1, [answered[process]])

@@ -153,8 +153,8 @@ class _Run:
     def _sampled(self, job: Job, sampled: Sampled) -> bool:
         """Act on a sample of a job; return whether we ended the command."""
         self._was_stuck |= sampled.outcome is Outcome.PROVED
-        is_due = job.watcher.note(sampled)
         if job.asked:
+            job.watcher.note_asked(sampled)
             names = ", ".join(dict.fromkeys(job.asked))
             job.asked.clear()
             self._jobs.sample_asked()
@@ -162,6 +162,7 @@ class _Run:
                 self._reports.save(job.pid, job.watcher.job)
                 self._unshown.append((f"{names} came", job.pid))
             return False
+        is_due = job.watcher.note(sampled)
         if sampled.outcome is Outcome.PROVED:
             self._reports.add(STUCK[Outcome.PROVED], job.pid, job.watcher.job)
             job.is_over = True

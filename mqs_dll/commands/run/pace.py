@@ -119,13 +119,17 @@ class Pace:
         self._gap, self._suspected = self.after, None
         self._next_sample = now + self.after
 
-    def sampled(self, now: float, outcome: Outcome) -> bool:
-        """Note a sample; return whether what it suspects is to be reported now."""
-        self._gap = min(2 * self._gap, max(LONGEST, self.after))
+    def noted(self, now: float, outcome: Outcome) -> None:
+        """Note what a sample says, also one that wasn't due."""
         if outcome is not Outcome.SUSPECTED:
             self._suspected = None
         elif self._suspected is None:
             self._suspected = now
+
+    def sampled(self, now: float, outcome: Outcome) -> bool:
+        """Note a sample; return whether what it suspects is to be reported now."""
+        self._gap = min(2 * self._gap, max(LONGEST, self.after))
+        self.noted(now, outcome)
         self._next_sample = now + self._gap
         if self._suspected is None:
             return False

@@ -143,6 +143,11 @@ class Watcher:
             return False
         return self._pace.sampled(time.monotonic(), sampled.outcome)
 
+    def note_asked(self, sampled: Sampled) -> None:
+        """Note a sample that somebody has asked for: the next one that is due comes when it would have."""
+        if sampled.ranks:
+            self._pace.noted(time.monotonic(), sampled.outcome)
+
     def close(self) -> None:
         """Let a sample that is being taken end, and all agents."""
         self.others.close()

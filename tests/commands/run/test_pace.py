@@ -124,6 +124,20 @@ def test_what_was_suspected_once_and_then_not_is_new_again(pace: Pace, between: 
     assert not pace.is_suspected
 
 
+def test_a_sample_that_was_asked_for_leaves_the_next_one_where_it_was(pace: Pace) -> None:
+    """What it suspects counts from then on, and what is due then is reported by a sample of its own."""
+    pace.looked(0.0, found=True, same=False)
+    pace.compared(55.0, changed=False, left=True)
+    due = pace.next()
+    pace.noted(56.0, Outcome.SUSPECTED)
+    assert pace.is_suspected
+    assert pace.next() == due == (AFTER, Act.SAMPLE)
+    assert not pace.sampled(AFTER, Outcome.SUSPECTED)
+    pace.noted(56.0 + SUSPECT_AFTER, Outcome.SUSPECTED)
+    assert pace.next()[1] is Act.COMPARE
+    assert pace.sampled(56.0 + SUSPECT_AFTER, Outcome.SUSPECTED)
+
+
 def test_a_job_that_is_kept_is_looked_at_all_the_time() -> None:
     """Every so often, whether it makes progress or not."""
     pace = Pace(0.0, INTERVAL, AFTER, SUSPECT_AFTER, look_every=90.0)
