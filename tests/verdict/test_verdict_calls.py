@@ -13,6 +13,7 @@ from mqs_dll.contract.abi import UNKNOWN, Queue, Status
 from mqs_dll.job.records import Argument, ArgumentEvidence, CallStack, Job
 from mqs_dll.job.snapshot import Hidden
 from mqs_dll.report.text.stacks import written
+from mqs_dll.verdict.analysis import Analysis
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.results import Cause, Certainty, Finding, Outcome, Verdict, WaitKind
 from tests.support.made_up_job import (
@@ -140,6 +141,13 @@ def test_who_asks_again_and_again_is_suspected_only_where_all_who_could_answer_s
     assert verdict.outcome is outcome
     unknown = " of them got what they ask for again and again, isn't known"
     assert (unknown in verdict.headline) == (outcome is Outcome.NOT_READ)
+
+
+def test_nobody_answers_itself() -> None:
+    """That one that waits for anybody is outside MPI now and then is no reason to take it for answered."""
+    asks = stack("MPI_Iprobe")
+    analysis = Analysis(job(seen(0, asks, stack(None), asks), seen(1, RECV, RECV, RECV)))
+    assert (analysis.stuck, analysis.unclear) == ([0, 1], set())
 
 
 def test_who_stays_in_a_call_for_one_that_asks_again_and_again_is_suspected() -> None:
