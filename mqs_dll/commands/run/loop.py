@@ -77,8 +77,8 @@ class _Run:
         """Signals that the command gets when samples are taken, or at a time at the latest."""
         self._unshown: list[tuple[str, int]] = []
         """Reports that are saved: why, and the PID of the launcher."""
-        self._was_stuck = False
-        """Whether a job was proved to be."""
+        self._was_stuck = self._seemed_stuck = False
+        """Whether a job was proved to be; whether one was suspected to be, at any time."""
         self._said_without = False
 
     def until_end(self) -> int | None:
@@ -153,6 +153,7 @@ class _Run:
     def _sampled(self, job: Job, sampled: Sampled) -> bool:
         """Act on a sample of a job; return whether we ended the command."""
         self._was_stuck |= sampled.outcome is Outcome.PROVED
+        self._seemed_stuck |= sampled.outcome is Outcome.SUSPECTED
         if job.asked:
             job.watcher.note_asked(sampled)
             names = ", ".join(dict.fromkeys(job.asked))
@@ -216,6 +217,8 @@ class _Run:
         if status and (self._was_stuck or self._jobs.were_suspected):
             words = "was" if self._was_stuck else "seemed to be"
             say(f"before it ended, the job {words} stuck")
+        elif status and self._seemed_stuck:
+            say("the job seemed to be stuck for a while, and went on before it ended")
         if self._options.summary:
             self._say_summary()
 
