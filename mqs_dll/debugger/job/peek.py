@@ -8,6 +8,7 @@ the call's return address is reached (stopping/signal_filter.py).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -28,7 +29,15 @@ FIRST_PEEKS = 20
 _FIRST = 0.2
 """Of the time, before the kernel is asked: that nearly always shows a loop of several calls."""
 
-_SPARE = 5.0
+_SHARE = 1 / 3
+"""Of the time, for which each thread shouldn't have had to wait for a core. Data that several ranks pass on to each
+other needs a turn of each for every piece; where the cores are busy, these take longer than what is watched for."""
+
+MAX_LONGER = 3.0
+_MAX_TIMES_LONGER = 4
+"""Seconds, and times the time, for which threads are watched further until they had that."""
+
+_SPARE = 5.0 + MAX_LONGER
 """Seconds that the kernel may be asked for longer than it should take."""
 
 _GOLDEN = 0.6180339887
@@ -48,7 +57,8 @@ def changed(
 
     Args:
         targets: processes, each with the frames of the MPI calls that its threads are in.
-        seconds: how long; it takes about as long without targets, too.
+        seconds: how long; it takes about as long without targets, too, and up to MAX_LONGER more where the threads
+            hardly get to run.
         holder: what has the kernel count, without another order meanwhile; None not to count.
 
     Returns:
@@ -67,6 +77,7 @@ def changed(
             calls[call].is_counted(call)
         end = max(end, time.monotonic() + seconds * (1 - _FIRST))  # on a busy machine it takes a while to start
         _peek(watched, end, MAX_PEEKS)
+        _let_run(watched, seconds * _SHARE, end + min(seconds * _MAX_TIMES_LONGER, MAX_LONGER))
         for each in watched:
             each.note_turns()  # before the end, which gives each of them one
         counts = returns.end()
@@ -89,6 +100,15 @@ def _peek(watched: Sequence[_Watched], end: float, most: int) -> None:
     time.sleep(max(end - time.monotonic(), 0.0))
 
 
+def _let_run(watched: Sequence[_Watched], seconds: float, end: float) -> None:
+    """Let time pass until each thread that is watched has run or slept for so many seconds, or an end."""
+    while (lack := max((seconds - each.own_seconds() for each in watched), default=0.0)) > 0:
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        time.sleep(min(lack, left))
+
+
 class _Watched:
     """A process whose calls are watched."""
 
@@ -101,19 +121,28 @@ class _Watched:
         self._first: dict[CallFrame, bytes] = {}
         self._counted = 0
         self._ran: dict[int, int] = {}
+        self._waited: dict[int, int] = {}
+        self._since = 0.0
         self._had_turns = False
 
     def calls(self) -> list[WatchedReturn]:
         """Return its calls, for the kernel to notice when they end: none where that was seen already."""
         if self.moved:
             return []
+        self._since = time.monotonic()
         self._ran = {thread: _time_of(thread) for thread, _, _ in self.frames}
+        self._waited = {thread: _wait_of(thread) for thread in self._ran}
         return [self._call(frame) for frame in self.frames]
 
     def is_counted(self, call: WatchedReturn) -> None:
         """Have the kernel notice when a call ends; there is no need to peek at it."""
         self.frames = [frame for frame in self.frames if self._call(frame) != call]
         self._counted += 1
+
+    def own_seconds(self) -> float:
+        """Return for how long each of its threads has run since, or slept; infinity where none is watched."""
+        waited = max((_wait_of(thread) - before for thread, before in self._waited.items()), default=None)
+        return math.inf if waited is None or self.moved else time.monotonic() - self._since - waited / 1e9
 
     def note_turns(self) -> None:
         """Note whether its threads have run since."""
@@ -153,6 +182,11 @@ class _Watched:
 def _time_of(thread: int) -> int:
     """Return the nanoseconds for which a thread has run; 0 where the kernel doesn't report it."""
     return next(iter(turns(thread)), 0)
+
+
+def _wait_of(thread: int) -> int:
+    """Return the nanoseconds for which a thread has waited for a core; 0 where the kernel doesn't report it."""
+    return next(iter(turns(thread)[1:]), 0)
 
 
 def _state_of(thread: int) -> str:

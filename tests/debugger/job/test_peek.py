@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -141,6 +143,23 @@ def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.Monk
     with returning(LOOPS) as program:
         can_count(program.call)
         assert peek.changed([(memory, [(program.call.thread, PAGE + 64, 56)])], SECONDS, holder) == [None]
+
+
+@pytest.mark.parametrize("crowded", [3, 1_000_000])
+def test_a_process_that_waits_for_a_core_is_watched_for_longer(
+    crowded: int, monkeypatch: pytest.MonkeyPatch, holder: Holder
+) -> None:
+    """Until it hasn't had to wait for a third of the time; but not for ever, where it always has to."""
+    began, looks = time.monotonic(), itertools.count()
+    monkeypatch.setattr(
+        peek, "_wait_of", lambda thread: int((time.monotonic() - began) * 1e9) if next(looks) < crowded else 0
+    )
+    with returning(OBEYS) as program:
+        can_count(program.call)
+        thread, address = program.call
+        memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
+        assert peek.changed([(memory, [(thread, PAGE + 64, 56)])], SECONDS, holder) == [False]
+    assert 3 < next(looks) < 50
 
 
 def test_what_was_not_counted_to_the_end_is_not_known(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mqs_dll import __version__
 from mqs_dll.contract.errors import JobError
 from mqs_dll.debugger.bases import Closes
+from mqs_dll.debugger.job import peek
 from mqs_dll.debugger.job.footprint import Footprint
 from mqs_dll.debugger.job.nodes import hosts, wire
 from mqs_dll.debugger.job.nodes.carrier import CONNECT, SSH, Carrier, Gone
@@ -335,9 +336,8 @@ class Agents(Closes):
     def watch(self, seconds: float) -> None:
         """Let time pass, and let each agent watch its ranks."""
         end = time.monotonic() + seconds
-        self._wait(
-            self._send({node.name: {"do": "watch", "seconds": seconds} for node in self._in_use()}), seconds + _LATE
-        )
+        asked = self._send({node.name: {"do": "watch", "seconds": seconds} for node in self._in_use()})
+        self._wait(asked, seconds + peek.MAX_LONGER + _LATE)
         time.sleep(max(end - time.monotonic(), 0.0))
 
     def footprints(self) -> list[Footprint]:
