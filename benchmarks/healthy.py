@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 from mqs_dll.commands import which_library
-from mqs_dll.commands.job import SAMPLES, is_suspected
+from mqs_dll.commands.job import SAMPLES, doubt_about
 from mqs_dll.commands.times import seconds
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.debugger.job.find import find_job
@@ -71,7 +71,7 @@ def _looks(launcher: int, interval: float) -> Iterator[Job]:
         with JobReader(found, Here(found.ranks, which_library.opener())) as reader:
             looks = [reader.sample()]
             while all(process.samples for process in looks[-1].processes):
-                yield sample_on(reader, looks, SAMPLES, interval, is_suspected)
+                yield sample_on(reader, looks, SAMPLES, interval, doubt_about)
                 looks = looks[-1:]
     except MqsError:
         return

@@ -12,6 +12,7 @@ from mqs_dll.commands.times import add_limit, is_number, limit_of, number, secon
 from mqs_dll.contract.errors import ReportError
 
 if TYPE_CHECKING:
+    from mqs_dll.debugger.job.read import Doubt
     from mqs_dll.job.found import FoundJob
     from mqs_dll.job.records import Job
     from mqs_dll.verdict.results import Verdict
@@ -208,25 +209,31 @@ def _obtain(options: argparse.Namespace) -> Job:
     how = ReadingOptions(not options.no_stop, not options.no_stacks, not options.no_count, limit_of(options))
     found, ranks = nodes.find_ranks(options, how)
     with ranks_done() as on_progress, JobReader(found, ranks, on_progress=on_progress) as reader:
-        doubtful = is_suspected if options.samples is None else None
+        doubtful = doubt_about if options.samples is None else None
         return sample_on(reader, [reader.sample()], options.samples or SAMPLES, options.interval, doubtful)
 
 
-def is_suspected(job: Job) -> bool:
+def doubt_about(job: Job) -> Doubt:
     """Return whether something about a job is suspected or unclear, and nothing is proved: it may pass.
+
+    A collective call in which all are, and that nobody leaves, may take some seconds.
 
     Not where a rank is flooded with messages: it would stand for seconds again, and what isn't read stays so.
     """
+    from mqs_dll.debugger.job.read import Doubt
     from mqs_dll.job.snapshot import Hidden
     from mqs_dll.verdict.conclude import conclude
-    from mqs_dll.verdict.results import Cause, Outcome
+    from mqs_dll.verdict.results import Cause, Certainty, Outcome
 
     verdict = conclude(job)
     flooded = any(finding.cause is Cause.FLOOD for finding in verdict.findings)
     unclear = verdict.outcome is Outcome.NOT_READ and all(
         process.samples and not isinstance(process.samples[-1].stacks, Hidden) for process in job.processes
     )
-    return (verdict.outcome is Outcome.SUSPECTED or unclear) and not flooded
+    if flooded or not (unclear or verdict.outcome is Outcome.SUSPECTED):
+        return Doubt.NONE
+    lasts = unclear and any((each.cause, each.certainty) == (Cause.KNOT, Certainty.NOTED) for each in verdict.findings)
+    return Doubt.LASTS if lasts else Doubt.PASSES
 
 
 # ---------------------------------------------------------------- where it goes

@@ -71,7 +71,7 @@ def _look(found: FoundJob, until: float) -> Text:
             read_further=which_library.windows(),
             samples=job.SAMPLES,
             interval=_BETWEEN,
-            doubtful=job.is_suspected,
+            doubtful=job.doubt_about,
         )
     except MqsError as error:
         return Text(visible(str(error)))

@@ -214,6 +214,8 @@ class Sample:
     watched: bool = False
     """Whether it would surely have been seen if the rank had left its MPI calls since the sample before, even to make
     the same call again at once."""
+    watched_for: float = 0.0
+    """For how many seconds, without a break, that would have been seen."""
     halt: Halt | None = None
     """What kept it standing before and after the sample; None for a rank that ran."""
     slices: int = 0

@@ -88,7 +88,7 @@ def _headline(analysis: Analysis, names: Names, outcome: Outcome, found: tuple[F
     unclear = sum(wait.state is State.IDLE for wait in analysis.waits.of_process)
     unseen = f"; the call stacks of {unclear} can't be seen" if unclear else ""
     if doubtful := len(_doubtful(analysis)):
-        unseen += f"; whether {doubtful} of them left the call that they are in, isn't known"
+        unseen += f"; whether {doubtful} of them went on in the call that they are in, isn't known"
     if asking := len(analysis.unclear):
         unseen += f"; whether {asking} of them got what they ask for again and again, isn't known"
     if outcome is Outcome.NOTHING_STUCK:

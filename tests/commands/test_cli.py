@@ -547,8 +547,8 @@ def test_alone_it_says_which_jobs_hang(
             jobs.append(find.find_job(each.launcher.pid))
         jobs += [replace(jobs[0], user="nobody", launcher=1), replace(jobs[0], ranks=65 * jobs[0].ranks, launcher=2)]
         monkeypatch.setattr(find, "find_jobs", lambda: jobs)
-        asked = create_autospec(job_command.is_suspected, side_effect=job_command.is_suspected)
-        monkeypatch.setattr(job_command, "is_suspected", asked)
+        asked = create_autospec(job_command.doubt_about, side_effect=job_command.doubt_about)
+        monkeypatch.setattr(job_command, "doubt_about", asked)
         wait_until(lambda: "STUCK FOR GOOD" in mqs().out)
         said = mqs()
     assert (said.code, said.err, asked.called) == (0, "", True)

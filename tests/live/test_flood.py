@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from mqs_dll.commands.job import is_suspected
+from mqs_dll.commands.job import doubt_about
 from mqs_dll.contract import phrases
 from mqs_dll.contract.abi import Queue
 from mqs_dll.debugger import collect
 from mqs_dll.debugger.collect import TOO_LONG, OpenQueues
 from mqs_dll.debugger.job.find import find_job
-from mqs_dll.debugger.job.read import read_job
+from mqs_dll.debugger.job.read import Doubt, read_job
 from mqs_dll.job.snapshot import QueueSnapshot
 from mqs_dll.library.mpi.mpich import requests
 from mqs_dll.library.session import Library
@@ -161,6 +161,6 @@ def test_a_flood_of_messages_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rank_that_is_flooded_is_not_stopped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sample takes seconds, and what it can't read stays unread; other suspicions are read again."""
     waits = [still(0, receive(1, tag=7), *(unexpected(1, 8) for _ in range(3)), call="MPI_Recv"), still(1)]
-    assert is_suspected(job(*waits))
+    assert doubt_about(job(*waits)) is Doubt.PASSES
     monkeypatch.setattr(remarks, "MANY", 3)
-    assert not is_suspected(job(*waits))
+    assert doubt_about(job(*waits)) is Doubt.NONE

@@ -405,6 +405,7 @@ def _process(plan: Rank, world: Comm, shared: tuple[Comm, ...], mpi: str, times:
             sample.stacks,
             progressed=sample.progressed and number > 0,
             watched=sample.watched and number > 0,
+            watched_for=times[number] - times[number - 1] if sample.watched and number > 0 else 0.0,
             halt=sample.halt,
             slices=sample.slices,
         )

@@ -366,8 +366,8 @@ def test_a_call_of_which_nobody_knows_what_it_waits_for_is_suspected() -> None:
     )
     for unclear in (still(0, call=call, watched=False), rank(0, call=call)):
         assert conclude(job(unclear, still(1))).headline == (
-            "Nothing is known to be stuck, but too little could be seen: 2 ranks read; whether 1 of them left the call "
-            "that they are in, isn't known."
+            "Nothing is known to be stuck, but too little could be seen: 2 ranks read; whether 1 of them went on in "
+            "the call that they are in, isn't known."
         )
     assert conclude(job(still(0, call="MPI_File_seek"), still(1))).outcome is Outcome.NOTHING_STUCK
 
@@ -1191,11 +1191,34 @@ def test_waits_inside_one_collective_end_by_themselves(call: str) -> None:
 
 
 def test_a_collective_that_surely_stands_still_is_suspected() -> None:
-    """A loop over the call would have been seen; the ranks may have called it with different arguments."""
-    inside = [still(number, collective("MPI_Bcast", source=1 - number), call="MPI_Bcast") for number in range(2)]
-    finding = the(conclude(job(*inside)), Cause.KNOT)
-    assert (finding.certainty, finding.processes) == (Certainty.SUSPECTED, (0, 1))
-    assert "root" in finding.advice
+    """A loop over the call would have been seen; the ranks may have called it with different arguments.
+
+    Not before it has lasted for longer than data may take to move, while it was watched without a break.
+    """
+    inside = [
+        at_times(range(3), number, collective("MPI_Bcast", source=1 - number), call="MPI_Bcast") for number in range(2)
+    ]
+    for times, certainty, outcome in (
+        ((0, 1, 2), Certainty.NOTED, Outcome.NOT_READ),
+        ((0, 6, 12), Certainty.NOTED, Outcome.NOT_READ),
+        ((0, 1, 11), Certainty.SUSPECTED, Outcome.SUSPECTED),
+    ):
+        verdict = conclude(job(*inside, times=times))
+        finding = the(verdict, Cause.KNOT)
+        assert (verdict.outcome, finding.certainty, finding.processes) == (outcome, certainty, (0, 1))
+        assert "root" in finding.advice
+        assert ("much data" in finding.advice) == (outcome is Outcome.NOT_READ)
+
+
+def test_a_collective_whose_operations_are_numbered_is_in_one_call_from_sample_to_sample() -> None:
+    """Nobody has to watch it for that, and all the time counts."""
+    text = (RECV, phrases.COLLECTIVE("MPI_Bcast"), phrases.RECEIVE_NUMBER(7))
+    inside = [
+        at_times(range(3), number, receive(1 - number, tag=-16, text=text), call="MPI_Bcast", watched=False)
+        for number in range(2)
+    ]
+    outcomes = [conclude(job(*inside, times=times)).outcome for times in ((0, 3, 6), (0, 6, 12))]
+    assert outcomes == [Outcome.NOT_READ, Outcome.SUSPECTED]
 
 
 def test_a_rooted_collective_that_a_rank_may_have_left_proves_nothing_of_it() -> None:

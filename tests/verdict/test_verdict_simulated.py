@@ -9,6 +9,7 @@ import itertools
 import os
 import random
 
+from mqs_dll.job.calls import LONG_CALL
 from mqs_dll.verdict.conclude import conclude
 from mqs_dll.verdict.progress import SECONDS_UNDER_WAY
 from mqs_dll.verdict.results import Certainty, Outcome, Verdict
@@ -138,6 +139,7 @@ def test_what_never_moves_again_is_proved_or_suspected() -> None:
         if not at_rest or is_over(state):
             continue
         seen = sampler(numbers, sees_polls=True)
+        seen.interval = LONG_CALL
         for _ in range(2):
             seen.sample(state, mpi)
             give_time(state, mpi, numbers, 2)

@@ -83,7 +83,7 @@ class Answer:
 class Sampling:
     """A sample that is being taken."""
 
-    def __init__(self, options: argparse.Namespace, what: int, folder: Path, *, stop: bool) -> None:
+    def __init__(self, options: argparse.Namespace, what: int, folder: Path, *, stop: bool, patient: bool) -> None:
         """Begin.
 
         Args:
@@ -91,8 +91,10 @@ class Sampling:
             what: a process of the job.
             folder: where the sample is left.
             stop: whether the ranks are stopped, and the job judged.
+            patient: whether it may take some more seconds to see whether a call lasts.
         """
         self.stop = stop
+        self._patient = patient
         self.job = folder / ("job.json.gz" if stop else "look.json.gz")
         """Where the job is saved, if anything of it was read."""
         self.job.unlink(missing_ok=True)
@@ -127,7 +129,7 @@ class Sampling:
         job: Job | None = None
         footprints, outcome, why, elsewhere = list[Footprint](), Outcome.NOT_READ, "", False
         try:
-            job, footprints, outcome, elsewhere = _read(options, what, stop=self.stop)
+            job, footprints, outcome, elsewhere = _read(options, what, stop=self.stop, patient=self._patient)
             saved.save(job, str(self.job))
         except MqsError as error:
             why = str(error)
@@ -153,18 +155,23 @@ def _how_it_failed(code: int) -> str:
     return "the process that reads the ranks has failed; with MQS_DEBUG=1 it says why"
 
 
-def _read(options: argparse.Namespace, what: int, *, stop: bool) -> tuple[Job, list[Footprint], Outcome, bool]:
+def _read(
+    options: argparse.Namespace, what: int, *, stop: bool, patient: bool
+) -> tuple[Job, list[Footprint], Outcome, bool]:
     from mqs_dll.commands import nodes
-    from mqs_dll.commands.job import is_suspected
+    from mqs_dll.commands.job import doubt_about
     from mqs_dll.debugger.job.ranks import ReadingOptions
-    from mqs_dll.debugger.job.read import JobReader, sample_on
+    from mqs_dll.debugger.job.read import Doubt, JobReader, sample_on
     from mqs_dll.verdict.conclude import conclude
 
+    most = Doubt.LASTS if patient else Doubt.PASSES
     how = ReadingOptions(stop=stop, stacks=stop, limit=Limit(options.limit, ends_us=True))
     asked = argparse.Namespace(**{**vars(options), "what": what, "here": options.here or not stop})
     found, ranks = nodes.find_ranks(asked, how)
     with JobReader(found, ranks) as reader:
-        how_often = (SAMPLES, _BETWEEN, is_suspected) if stop else (LIVE_SAMPLES, BETWEEN_LIVE, None)
+        how_often = (
+            (SAMPLES, _BETWEEN, lambda job: min(doubt_about(job), most)) if stop else (LIVE_SAMPLES, BETWEEN_LIVE, None)
+        )
         job = sample_on(reader, [reader.sample()], *how_often)
         footprints = ranks.footprints()
     elsewhere = nodes.are_elsewhere(options, found)

@@ -98,7 +98,7 @@ class Watcher:
             left = len(self._watched) > 0 or not self.footprints
             self._pace.compared(now, changed=changed, left=left)
         else:
-            self._begin(stop=act is Act.SAMPLE)
+            self._begin(stop=act is Act.SAMPLE, patient=True)
 
     def sample_now(self) -> None:
         """Begin a sample that stops the ranks, unless one is being taken."""
@@ -106,7 +106,7 @@ class Watcher:
             self._sampling.leave()
             self._sampling = None
         if self._sampling is None:
-            self._begin(stop=True)
+            self._begin(stop=True, patient=False)
 
     def ended(self, pid: int, status: int) -> Sampled | None:
         """Take in that a child of ours has ended; return the sample that it took of ranks that stood, if it did.
@@ -158,6 +158,6 @@ class Watcher:
         if self._sampling is not None:
             self._sampling.end()
 
-    def _begin(self, *, stop: bool) -> None:
+    def _begin(self, *, stop: bool, patient: bool) -> None:
         self._until = time.monotonic() + PATIENCE
-        self._sampling = Sampling(self._options, self._what, self._folder, stop=stop)
+        self._sampling = Sampling(self._options, self._what, self._folder, stop=stop, patient=patient)

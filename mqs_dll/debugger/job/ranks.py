@@ -123,6 +123,7 @@ class Here(Closes):
         self._ranks = [LiveRank(rank, open_queues, sizes[rank.world] if sizes else 0) for rank in ranks]
         allow_open_files(len(self._ranks))
         self._moved: dict[int, bool | None] = {}
+        self._watched_for = 0.0
         self._stop: all_stopped | None = None
         self._holder: Holder | None = None
         self.stops = 0
@@ -223,6 +224,7 @@ class Here(Closes):
         """Let time pass, and watch whether the MPI calls end that ranks were in when they were read."""
         targets = {rank.found.pid: target for rank in self._ranks if (target := rank.watched()) is not None}
         holder = self._begin_holder() if targets and self.how.count else None
+        self._watched_for = seconds
         moved = peek.changed(list(targets.values()), seconds, holder)
         self._moved = dict(zip(targets, moved, strict=True))
 
@@ -282,6 +284,7 @@ class Here(Closes):
             self._stacks_of(rank),
             progressed=moved is True,
             watched=moved is not None,
+            watched_for=0.0 if moved is None else self._watched_for,
             halt=rank.halt,
             slices=rank.slices,
         )

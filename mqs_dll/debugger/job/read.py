@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from enum import IntEnum
 
 from mqs_dll.contract import phrases
 from mqs_dll.debugger.bases import Closes
@@ -16,7 +17,7 @@ from mqs_dll.debugger.job.find.outlived import waits_for_writers
 from mqs_dll.debugger.job.find.processes import Processes
 from mqs_dll.debugger.job.ranks import STOPS, Here, Ranks, ReadingOptions
 from mqs_dll.debugger.stopping.limit import USUAL, Limit
-from mqs_dll.job.calls import Blocks, polled, takes_requests, what_ends
+from mqs_dll.job.calls import LONG_CALL, Blocks, polled, takes_requests, what_ends
 from mqs_dll.job.facts import IS_ALONE, missing_ranks, mpi_name, world_size
 from mqs_dll.job.found import FoundJob, FoundWorld
 from mqs_dll.job.records import LIVE, Identity, Job, JobProcess, RankState, Sample, Start
@@ -25,6 +26,19 @@ from mqs_dll.job.snapshot import Hidden
 
 MAX_MORE = 6
 """Looks that may follow those that were asked for, while there is doubt."""
+
+_MORE_BEFORE_LONG = 2
+"""Of them before a long one."""
+
+
+class Doubt(IntEnum):
+    """Whether something about a job may be otherwise the next time that one looks."""
+
+    NONE = 0
+    PASSES = 1
+    LASTS = 2
+    """It is seen to pass by nothing but a look that comes late, after LONG_CALL."""
+
 
 TO_SETTLE = 3.2
 """Seconds until the first of these, where ranks are on several machines, or before MPI_Init: what was under way between
@@ -42,7 +56,7 @@ def read_job(
     stacks: bool = True,
     count: bool = True,
     limit: Limit = USUAL,
-    doubtful: Callable[[Job], bool] | None = None,
+    doubtful: Callable[[Job], Doubt] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Job:
     """Read all ranks of a job that runs on this machine, once or several times.
@@ -57,7 +71,7 @@ def read_job(
         stacks: whether to follow the call stacks, which needs ``stop``.
         count: whether the kernel counts, by hardware breakpoints, who leaves its MPI call between two samples.
         limit: for how long the ranks may stand.
-        doubtful: decides by what was read whether to sample again: what a healthy job does for a moment passes.
+        doubtful: decides by what was read whether to sample again, and how late: what a healthy job does passes.
         on_progress: called before each rank with the number of those that are ready to be read, and of all.
 
     Returns:
@@ -72,7 +86,7 @@ def read_job(
 
 
 def sample_on(
-    reader: JobReader, taken: list[Job], samples: int, interval: float, doubtful: Callable[[Job], bool] | None
+    reader: JobReader, taken: list[Job], samples: int, interval: float, doubtful: Callable[[Job], Doubt] | None
 ) -> Job:
     """Sample a job as often as was asked for, then on while there is doubt, or what may pass.
 
@@ -86,19 +100,24 @@ def sample_on(
     Returns:
         One job with all samples.
     """
-    while len(taken) < samples or (
-        doubtful is not None
-        and len(taken) < samples + MAX_MORE
-        and (
-            any(process.transient for process in taken[-1].processes)
-            or _has_just_ended(taken)
-            or doubtful(_merge(taken, interval))
-        )
-    ):
+    decide = doubtful or (lambda _: Doubt.NONE)
+    is_long = False
+    while not is_long and (len(taken) < samples or (doubtful is not None and len(taken) < samples + MAX_MORE)):
+        more = len(taken) - samples
+        doubt = Doubt.PASSES if more < 0 or _changes(taken) else decide(_merge(taken, interval))
+        if doubt is Doubt.NONE:
+            break
         settles = taken[-1].by_network or any(process.starts for process in taken[-1].processes)
-        reader.wait(max(interval, TO_SETTLE) if settles and len(taken) == samples else interval)
+        gap = max(interval, TO_SETTLE) if settles and more == 0 else interval
+        is_long = doubt is Doubt.LASTS and more >= _MORE_BEFORE_LONG
+        reader.wait(max(gap, LONG_CALL) if is_long else gap)
         taken.append(reader.sample())
     return _merge(taken, interval)
+
+
+def _changes(taken: Sequence[Job]) -> bool:
+    """Return whether a job wasn't as one would find it a moment later when it was sampled last."""
+    return any(process.transient for process in taken[-1].processes) or _has_just_ended(taken)
 
 
 def _has_just_ended(taken: Sequence[Job]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mqs_dll.contract.abi import Queue
 from mqs_dll.contract.escape import visible
+from mqs_dll.job.calls import LONG_CALL
 from mqs_dll.job.facts import without_node
 from mqs_dll.job.records import RankState
 from mqs_dll.verdict.findings.common import Case, waits
@@ -15,7 +16,8 @@ from mqs_dll.verdict.progress import Motion
 from mqs_dll.verdict.results import Cause, Certainty, Finding
 
 _SAME_CALL = "If it never ends, compare its arguments on the ranks: root, count, datatype."
-
+_LOOPS = "A loop over that call looks like this too."
+_TAKES_LONG = "It may move much data, or have to wait for busy cores."
 
 MANY = 10_000
 """Messages without a receive that are a flood."""
@@ -52,7 +54,8 @@ def of_progress(case: Case, *, trouble: bool) -> Iterator[Finding]:
 def of_collectives_in_progress(case: Case) -> Iterator[Finding]:
     """Yield the collective calls in which all wait, and nobody is missing: they end by themselves, if all is right.
 
-    Where all surely stood still between two samples nothing moves; else a loop over the call may look like this.
+    Where all surely stood still between two samples nothing moves; else a loop over the call may look like this. What
+    moves much data takes some seconds; so only what lasted for longer is suspected, or what the ranks disagree about.
     """
     analysis = case.analysis
     for part in analysis.suspected.in_progress:
@@ -68,8 +71,10 @@ def of_collectives_in_progress(case: Case) -> Iterator[Finding]:
         sentence = f"{case.names.ranks(part)} are all in {what} in both samples{where} nothing {moves}"
         differing = case.differing(part, first.call) if stood_still else ""
         sentence += f"; they disagree about its arguments: {differing}." if differing else "."
-        certainty = Certainty.SUSPECTED if stood_still else Certainty.NOTED
-        advice = _SAME_CALL if stood_still else f"A loop over that call looks like this too. {_SAME_CALL}"
+        lasted = differing or all(analysis.stood_for(process) >= LONG_CALL for process in part)
+        certainty = Certainty.SUSPECTED if stood_still and lasted else Certainty.NOTED
+        else_it = "" if lasted else f"{_TAKES_LONG if stood_still else _LOOPS} "
+        advice = f"{else_it}{_SAME_CALL}"
         yield case.finding(Cause.KNOT, certainty, sentence, advice, part, first.communicator)
 
 

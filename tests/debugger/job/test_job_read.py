@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
-from unittest.mock import create_autospec
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
@@ -40,12 +40,13 @@ from mqs_dll.debugger.job.find import find_job, find_jobs
 from mqs_dll.debugger.job.halt import frozen_by
 from mqs_dll.debugger.job.rank import LiveRank
 from mqs_dll.debugger.job.ranks import Here, ReadingOptions
-from mqs_dll.debugger.job.read import MAX_MORE, JobReader, read_job, sample_on
+from mqs_dll.debugger.job.read import MAX_MORE, Doubt, JobReader, read_job, sample_on
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.proc import read_status
 from mqs_dll.debugger.stopping import holder, ptrace
 from mqs_dll.debugger.stopping.holder import Holder
 from mqs_dll.debugger.stopping.stop import all_stopped, stopped
+from mqs_dll.job.calls import LONG_CALL
 from mqs_dll.job.found import FoundJob, FoundRank, FoundWorld
 from mqs_dll.job.records import Halt, Job, RankState
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden, Snapshot
@@ -133,9 +134,9 @@ def test_samples_that_leave_doubt_are_followed_by_more(compiler: Compiler) -> No
         for doubts in ([False], [True, True, False], [True] * MAX_MORE):
             seen: list[int] = []
 
-            def doubtful(job: Job, doubts: list[bool] = doubts, seen: list[int] = seen) -> bool:
+            def doubtful(job: Job, doubts: list[bool] = doubts, seen: list[int] = seen) -> Doubt:
                 seen.append(len(job.processes[0].samples))
-                return doubts[len(seen) - 1]
+                return Doubt(doubts[len(seen) - 1])
 
             job = read_job(found, open_core, samples=2, interval=0.01, stacks=False, doubtful=doubtful)
             assert seen == list(range(2, 2 + len(doubts)))
@@ -148,8 +149,22 @@ def test_a_rank_that_ended_between_two_samples_is_followed_by_one_more() -> None
     for looks, most in (([running, ended, ended], 3), ([ended, ended], 2), ([running, running], 2)):
         reader = create_autospec(JobReader, instance=True)
         reader.sample.side_effect = looks
-        job = sample_on(reader, [reader.sample()], 2, 0.5, lambda _: False)
+        job = sample_on(reader, [reader.sample()], 2, 0.5, lambda _: Doubt.NONE)
         assert len(job.processes[0].samples) == most
+
+
+def test_what_lasts_gets_one_long_look_in_the_end() -> None:
+    """After some short ones, in which it may pass; nothing is looked at again after that."""
+    lasts, passes, none = Doubt.LASTS, Doubt.PASSES, Doubt.NONE
+    for doubts, gaps in (
+        ([lasts] * 9, [0.5, 0.5, 0.5, LONG_CALL]),
+        ([passes] * 3 + [lasts] * 6, [0.5] * 4 + [LONG_CALL]),
+        ([lasts, none], [0.5, 0.5]),
+    ):
+        reader = create_autospec(JobReader, instance=True)
+        reader.sample.return_value = made_up.job(made_up.rank(0))
+        sample_on(reader, [reader.sample()], 2, 0.5, Mock(side_effect=doubts))
+        assert [waited.args[0] for waited in reader.wait.call_args_list] == gaps
 
 
 def test_a_job_that_is_over_is_sampled_no_more() -> None:
@@ -157,7 +172,7 @@ def test_a_job_that_is_over_is_sampled_no_more() -> None:
     running, over = (made_up.job(*ranks) for ranks in ((made_up.rank(0), made_up.rank(1)), map(made_up.gone, (0, 1))))
     reader = create_autospec(JobReader, instance=True)
     reader.sample.side_effect = [running, over, over]
-    sample_on(reader, [reader.sample()], 2, 0.5, lambda _: False)
+    sample_on(reader, [reader.sample()], 2, 0.5, lambda _: Doubt.NONE)
     assert reader.sample.call_count == 2
 
 
@@ -467,11 +482,11 @@ def test_what_is_half_changed_is_read_again(name: str, compiler: Compiler, monke
 
     monkeypatch.setattr(LiveRank, "read", read)
     with idle_job(compiler, name) as (found, pids):
-        job = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
+        job = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: Doubt.NONE)
         assert outcomes(job) == [(rank, RankState.READ) for rank in range(RANKS)]
         assert [len(process.samples) for process in job.processes] == [4, 1, 4]
         failures[:] = [TargetReadError(0, 72)] * 99
-        still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: False)
+        still = read_job(found, open_core, samples=2, interval=0.1, doubtful=lambda job: Doubt.NONE)
     assert (still.processes[1].state, still.processes[1].transient) == (RankState.UNREADABLE, True)
     assert len(still.processes[0].samples) == 2 + MAX_MORE
 
