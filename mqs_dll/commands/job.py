@@ -213,10 +213,10 @@ def _obtain(options: argparse.Namespace) -> Job:
         return sample_on(reader, [reader.sample()], options.samples or SAMPLES, options.interval, doubtful)
 
 
-def doubt_about(job: Job) -> Doubt:
+def doubt_about(job: Job, *, patient: bool = True) -> Doubt:
     """Return whether something about a job is suspected or unclear, and nothing is proved: it may pass.
 
-    A collective call in which all are, and that nobody leaves, may take some seconds.
+    A collective call in which all are, and that nobody leaves, may take some seconds: that LASTS, for who is patient.
 
     Not where a rank is flooded with messages: it would stand for seconds again, and what isn't read stays so.
     """
@@ -232,7 +232,11 @@ def doubt_about(job: Job) -> Doubt:
     )
     if flooded or not (unclear or verdict.outcome is Outcome.SUSPECTED):
         return Doubt.NONE
-    lasts = unclear and any((each.cause, each.certainty) == (Cause.KNOT, Certainty.NOTED) for each in verdict.findings)
+    lasts = (
+        patient
+        and unclear
+        and any((each.cause, each.certainty) == (Cause.KNOT, Certainty.NOTED) for each in verdict.findings)
+    )
     return Doubt.LASTS if lasts else Doubt.PASSES
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mqs_dll.commands import job, which_library
@@ -71,7 +72,7 @@ def _look(found: FoundJob, until: float) -> Text:
             read_further=which_library.windows(),
             samples=job.SAMPLES,
             interval=_BETWEEN,
-            doubtful=job.doubt_about,
+            doubtful=partial(job.doubt_about, patient=False),
         )
     except MqsError as error:
         return Text(visible(str(error)))

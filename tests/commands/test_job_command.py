@@ -20,8 +20,12 @@ from typing import IO
 import pytest
 
 from mqs_dll.commands import cli
+from mqs_dll.commands.job import doubt_about
+from mqs_dll.debugger.job.read import Doubt
 from mqs_dll.debugger.proc import read_status, thread_ids
+from mqs_dll.job.calls import LONG_CALL
 from mqs_dll.job.saved import load, save
+from tests.support import made_up_job as made_up
 from tests.support.gallery import kernel_counts
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import OB1, mpichs, open_mpis
@@ -303,3 +307,15 @@ def _read(screen: IO[bytes]) -> bytes:
         return screen.read(1 << 16)
     except OSError:  # nobody has it open any more
         return b""
+
+
+def test_who_is_patient_looks_once_more_at_a_collective_call_in_which_all_are() -> None:
+    """It may take some seconds: `mqs job` waits for that, `mqs` alone doesn't; nor is what is suspected waited for."""
+    inside = [made_up.collective("MPI_Bcast", source=1 - number) for number in range(2)]
+    ranks = [
+        made_up.rank(number, each, call="MPI_Bcast", earlier=made_up.rank(number, each, call="MPI_Bcast"))
+        for number, each in enumerate(inside)
+    ]
+    short, long = (made_up.job(*ranks, interval=seconds) for seconds in (1.0, LONG_CALL))
+    assert [doubt_about(short), doubt_about(short, patient=False)] == [Doubt.LASTS, Doubt.PASSES]
+    assert doubt_about(long) is Doubt.PASSES

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -161,17 +162,15 @@ def _read(
     from mqs_dll.commands import nodes
     from mqs_dll.commands.job import doubt_about
     from mqs_dll.debugger.job.ranks import ReadingOptions
-    from mqs_dll.debugger.job.read import Doubt, JobReader, sample_on
+    from mqs_dll.debugger.job.read import JobReader, sample_on
     from mqs_dll.verdict.conclude import conclude
 
-    most = Doubt.LASTS if patient else Doubt.PASSES
     how = ReadingOptions(stop=stop, stacks=stop, limit=Limit(options.limit, ends_us=True))
     asked = argparse.Namespace(**{**vars(options), "what": what, "here": options.here or not stop})
     found, ranks = nodes.find_ranks(asked, how)
     with JobReader(found, ranks) as reader:
-        how_often = (
-            (SAMPLES, _BETWEEN, lambda job: min(doubt_about(job), most)) if stop else (LIVE_SAMPLES, BETWEEN_LIVE, None)
-        )
+        doubtful = partial(doubt_about, patient=patient)
+        how_often = (SAMPLES, _BETWEEN, doubtful) if stop else (LIVE_SAMPLES, BETWEEN_LIVE, None)
         job = sample_on(reader, [reader.sample()], *how_often)
         footprints = ranks.footprints()
     elsewhere = nodes.are_elsewhere(options, found)

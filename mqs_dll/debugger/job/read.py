@@ -101,16 +101,19 @@ def sample_on(
         One job with all samples.
     """
     decide = doubtful or (lambda _: Doubt.NONE)
-    is_long = False
-    while not is_long and (len(taken) < samples or (doubtful is not None and len(taken) < samples + MAX_MORE)):
+    had_long = False
+    while len(taken) < samples or (doubtful is not None and len(taken) < samples + MAX_MORE):
         more = len(taken) - samples
-        doubt = Doubt.PASSES if more < 0 or _changes(taken) else decide(_merge(taken, interval))
+        doubt = Doubt.PASSES
+        if more >= 0 and not _changes(taken):
+            doubt = Doubt.NONE if had_long else decide(_merge(taken, interval))
         if doubt is Doubt.NONE:
             break
         settles = taken[-1].by_network or any(process.starts for process in taken[-1].processes)
         gap = max(interval, TO_SETTLE) if settles and more == 0 else interval
         is_long = doubt is Doubt.LASTS and more >= _MORE_BEFORE_LONG
         reader.wait(max(gap, LONG_CALL) if is_long else gap)
+        had_long |= is_long
         taken.append(reader.sample())
     return _merge(taken, interval)
 

@@ -154,7 +154,7 @@ def test_a_rank_that_ended_between_two_samples_is_followed_by_one_more() -> None
 
 
 def test_what_lasts_gets_one_long_look_in_the_end() -> None:
-    """After some short ones, in which it may pass; nothing is looked at again after that."""
+    """After some short ones, in which it may pass; after it only what could not be read is looked at again."""
     lasts, passes, none = Doubt.LASTS, Doubt.PASSES, Doubt.NONE
     for doubts, gaps in (
         ([lasts] * 9, [0.5, 0.5, 0.5, LONG_CALL]),
@@ -165,6 +165,15 @@ def test_what_lasts_gets_one_long_look_in_the_end() -> None:
         reader.sample.return_value = made_up.job(made_up.rank(0))
         sample_on(reader, [reader.sample()], 2, 0.5, Mock(side_effect=doubts))
         assert [waited.args[0] for waited in reader.wait.call_args_list] == gaps
+    half_changed = replace(made_up.job(made_up.rank(0)).processes[0], transient=True)
+    reader = create_autospec(JobReader, instance=True)
+    reader.sample.side_effect = [
+        *[made_up.job(made_up.rank(0))] * 4,
+        replace(made_up.job(made_up.rank(0)), processes=(half_changed,)),
+        made_up.job(made_up.rank(0)),
+    ]
+    sample_on(reader, [reader.sample()], 2, 0.5, lambda _: Doubt.LASTS)
+    assert [waited.args[0] for waited in reader.wait.call_args_list] == [0.5, 0.5, 0.5, LONG_CALL, 0.5]
 
 
 def test_a_job_that_is_over_is_sampled_no_more() -> None:
