@@ -68,8 +68,8 @@ class Analysis:
         """Return for how many seconds before its last sample a process was surely in one and the same call."""
         if not self.stood_still(process):
             return 0.0
-        last = self.job.processes[process]
-        return standing(last, watched=False) if self._is_counted(process) else last.samples[-1].watched_for
+        stood = self.job.processes[process]
+        return standing(stood, watched=False) if self._is_counted(process) else stood.samples[-1].watched_for
 
     def _is_counted(self, process: int) -> bool:
         """Return whether each call that a process is in has an operation with a number of its own."""

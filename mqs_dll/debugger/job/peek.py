@@ -120,8 +120,8 @@ class _Watched:
         self._calls = len(frames)
         self._first: dict[CallFrame, bytes] = {}
         self._counted = 0
-        self._ran: dict[int, int] = {}
-        self._waited: dict[int, int] = {}
+        self._before: dict[int, tuple[int, int]] = {}
+        """What _turns_of returned when the kernel began to notice, at a time."""
         self._since = 0.0
         self._had_turns = False
 
@@ -130,8 +130,7 @@ class _Watched:
         if self.moved:
             return []
         self._since = time.monotonic()
-        self._ran = {thread: _time_of(thread) for thread, _, _ in self.frames}
-        self._waited = {thread: _wait_of(thread) for thread in self._ran}
+        self._before = {thread: _turns_of(thread) for thread, _, _ in self.frames}
         return [self._call(frame) for frame in self.frames]
 
     def is_counted(self, call: WatchedReturn) -> None:
@@ -140,13 +139,15 @@ class _Watched:
         self._counted += 1
 
     def own_seconds(self) -> float:
-        """Return for how long each of its threads has run since, or slept; infinity where none is watched."""
-        waited = max((_wait_of(thread) - before for thread, before in self._waited.items()), default=None)
-        return math.inf if waited is None or self.moved else time.monotonic() - self._since - waited / 1e9
+        """Return for how long each of its threads has run since, or slept; infinity where nothing depends on that."""
+        if self.moved or not self._is_noticed():
+            return math.inf
+        waited = max((_turns_of(thread)[1] - before for thread, (_, before) in self._before.items()), default=0)
+        return time.monotonic() - self._since - waited / 1e9
 
     def note_turns(self) -> None:
         """Note whether its threads have run since."""
-        self._had_turns = all(map(self._had_its_turn, self._ran))
+        self._had_turns = all(map(self._had_its_turn, self._before))
 
     def note_returns(self, number: int | None) -> None:
         """Note how often one of its calls ended, None where that isn't known."""
@@ -169,24 +170,24 @@ class _Watched:
         """Return whether one of its calls ended, None where that isn't known."""
         if self.moved:
             return True
-        return False if self._had_turns and self._counted == self._calls else None
+        return False if self._had_turns and self._is_noticed() else None
+
+    def _is_noticed(self) -> bool:
+        """Return whether the kernel notices the end of each of its calls."""
+        return self._counted == self._calls
 
     def _call(self, frame: CallFrame) -> WatchedReturn:
         return WatchedReturn(frame[0], int.from_bytes(self._first[frame][-_WORD:], "little"))
 
     def _had_its_turn(self, thread: int) -> bool:
         """Return whether a thread could have noticed a message: it ran meanwhile, or sleeps until one comes."""
-        return _time_of(thread) - self._ran[thread] > _ENOUGH or _state_of(thread) != _RUNNABLE
+        return _turns_of(thread)[0] - self._before[thread][0] > _ENOUGH or _state_of(thread) != _RUNNABLE
 
 
-def _time_of(thread: int) -> int:
-    """Return the nanoseconds for which a thread has run; 0 where the kernel doesn't report it."""
-    return next(iter(turns(thread)), 0)
-
-
-def _wait_of(thread: int) -> int:
-    """Return the nanoseconds for which a thread has waited for a core; 0 where the kernel doesn't report it."""
-    return next(iter(turns(thread)[1:]), 0)
+def _turns_of(thread: int) -> tuple[int, int]:
+    """Return for how many nanoseconds a thread has run, and has waited for a core; 0 where nobody knows."""
+    ran, waited, *_ = (*turns(thread), 0, 0)
+    return ran, waited
 
 
 def _state_of(thread: int) -> str:

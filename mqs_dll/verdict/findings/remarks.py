@@ -72,7 +72,7 @@ def of_collectives_in_progress(case: Case) -> Iterator[Finding]:
         differing = case.differing(part, first.call) if stood_still else ""
         sentence += f"; they disagree about its arguments: {differing}." if differing else "."
         lasted = differing or all(analysis.stood_for(process) >= LONG_CALL for process in part)
-        certainty = Certainty.SUSPECTED if stood_still and lasted else Certainty.NOTED
+        certainty = Certainty.SUSPECTED if lasted else Certainty.NOTED
         else_it = "" if lasted else f"{_TAKES_LONG if stood_still else _LOOPS} "
         advice = f"{else_it}{_SAME_CALL}"
         yield case.finding(Cause.KNOT, certainty, sentence, advice, part, first.communicator)

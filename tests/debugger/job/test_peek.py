@@ -138,7 +138,7 @@ def test_without_a_process_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_process_that_had_no_turn_is_not_called_still(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
     """Where a process that could run never did, it is not known whether its call would have ended."""
-    monkeypatch.setattr(peek, "_time_of", lambda thread: 5)
+    monkeypatch.setattr(peek, "_turns_of", lambda thread: (5, 0))
     memory = MemoryImage({PAGE: bytes(256)})
     with returning(LOOPS) as program:
         can_count(program.call)
@@ -152,7 +152,7 @@ def test_a_process_that_waits_for_a_core_is_watched_for_longer(
     """Until it hasn't had to wait for a third of the time; but not for ever, where it always has to."""
     began, looks = time.monotonic(), itertools.count()
     monkeypatch.setattr(
-        peek, "_wait_of", lambda thread: int((time.monotonic() - began) * 1e9) if next(looks) < crowded else 0
+        peek, "_turns_of", lambda _: (0, int((time.monotonic() - began) * 1e9) if next(looks) < crowded else 0)
     )
     with returning(OBEYS) as program:
         can_count(program.call)
@@ -160,6 +160,17 @@ def test_a_process_that_waits_for_a_core_is_watched_for_longer(
         memory = MemoryImage({PAGE: bytes(112) + address.to_bytes(8, "little") + bytes(64)})
         assert peek.changed([(memory, [(thread, PAGE + 64, 56)])], SECONDS, holder) == [False]
     assert 3 < next(looks) < 50
+
+
+def test_where_the_kernel_does_not_notice_nobody_is_watched_for_longer(
+    monkeypatch: pytest.MonkeyPatch, holder: Holder
+) -> None:
+    """Nothing would be known at the end, either."""
+    looks = itertools.count()
+    monkeypatch.setattr(peek, "_turns_of", lambda _: (0, 10**9 * next(looks)))
+    monkeypatch.setattr(Returns, "start", lambda *_: set())
+    assert peek.changed([(MemoryImage({PAGE: bytes(256)}), [FRAME])], SECONDS, holder) == [None]
+    assert next(looks) <= 2  # before, and to see whether it had a turn
 
 
 def test_what_was_not_counted_to_the_end_is_not_known(monkeypatch: pytest.MonkeyPatch, holder: Holder) -> None:
