@@ -23,10 +23,15 @@ COMPUTING = Scene("computing.c", 2)
 TESTS = """
 import subprocess, time, pytest
 
-def test_of_a_job_that_hangs():
-    healthy = subprocess.Popen({healthy!r})
+@pytest.fixture
+def folder(tmp_path_factory):
+    "Return what makes a folder for each job, since ranks with the same number write files of the same name."
+    return lambda: str(tmp_path_factory.mktemp("job"))
+
+def test_of_a_job_that_hangs(folder):
+    healthy = subprocess.Popen([*{healthy!r}, folder()])
     try:
-        subprocess.run({command!r}, check=True)
+        subprocess.run([*{command!r}, folder()], check=True)
     finally:
         went_on = healthy.poll() is None
         healthy.terminate()
@@ -36,9 +41,9 @@ def test_that_takes_long():
     time.sleep(3)
 
 @pytest.mark.mqs_after("60m")
-def test_of_a_job_that_hangs_on_purpose():
+def test_of_a_job_that_hangs_on_purpose(folder):
     with pytest.raises(subprocess.TimeoutExpired):
-        subprocess.run({command!r}, timeout=6)
+        subprocess.run([*{command!r}, folder()], timeout=6)
 """
 ON = ("--mqs", "--mqs-after", "1s", "--strict-markers")
 
@@ -57,7 +62,7 @@ def test_a_test_whose_job_hangs_fails_with_the_verdict(
     command, healthy = (
         [
             *(str(mpi.mpiexec), *mpi.options, *transport.arguments, "-n", str(scene.ranks)),
-            *(*compiler.command(mpi, scene.program), str(tmp_path)),
+            *compiler.command(mpi, scene.program),
         ]
         for scene in (CORE[0], COMPUTING)
     )
