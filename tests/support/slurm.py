@@ -126,7 +126,7 @@ class Slurm:
         job = NodesJob(self.nodes, directory, launcher, len(NODES))
         try:
             job.wait_until_ready()
-            yield job, self.run("squeue --noheader --format=%i").out.strip()
+            yield job, self.run("squeue --noheader --states=RUNNING --format=%i").out.strip()
         finally:
             job.end()
             self.run("scancel --me")

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from unittest import SkipTest
 
 from mqs_dll.contract.interface import TargetImage
 from mqs_dll.debugger import library_path
+from mqs_dll.debugger.proc import read_file, read_stat, thread_ids
 from mqs_dll.library.layouts.layout import StructLayout
 
 if TYPE_CHECKING:
@@ -110,14 +111,30 @@ def running(
 
 
 def states(pid: int) -> set[str]:
-    """Return the states of all threads of a process, as in /proc."""
+    """Return the states of all threads of a process, as in /proc; X where it is gone."""
+    return {stat.state for stat in map(read_stat, thread_ids(pid)) if stat is not None} or {"X"}
+
+
+def command_line(pid: int) -> str:
+    """Return a process's arguments, each with a NUL at its end; nothing where it has ended."""
+    with suppress(OSError):
+        return read_file(f"/proc/{pid}/cmdline").decode(errors="replace")
+    return ""
+
+
+def session_of(pid: int) -> int:
+    """Return the session that a process is in, 0 where it has ended."""
+    with suppress(ProcessLookupError):
+        return os.getsid(pid)
+    return 0
+
+
+def links_of(pid: int) -> set[str]:
+    """Return what a process has open, by the names that the kernel gives; what it closes meanwhile may be missing."""
     found = set()
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            status = (task / "stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):  # the thread has ended
-            continue
-        found.add(status.rpartition(")")[2].split()[0])
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(link.readlink()))
     return found
 
 
