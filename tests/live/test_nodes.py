@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from mqs_dll.debugger.job.ranks import STOPS
 from mqs_dll.debugger.stopping.limit import USUAL
 from mqs_dll.job import saved
 from tests.support.gallery import CORE, IN_PYTHON, Scene, kernel_counts
-from tests.support.jobs import HANGS, READY_SECONDS, Compiler
+from tests.support.jobs import HANGS, READY_SECONDS, Compiler, kill
 from tests.support.matrix import Matrix, Place
 from tests.support.mpis import Mpi, find_mpis, skip_without
 from tests.support.nodes import NODES, ROOT, Nodes, NodesJob, Said, running_on
@@ -38,6 +38,9 @@ NOT_ROOT = (
     "import os, sys; os.geteuid = lambda: 1000; from mqs_dll.commands.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 """``mqs`` of a user who isn't root, as all are on these nodes."""
+
+LAUNCHER, SSH = rf"^{OPEN_MPI.mpiexec}\0", "BatchMode=yes\0n3\0"
+"""How the command line of OPEN_MPI's launcher starts, and what is in that of an ssh by which mqs reaches n3."""
 
 CONNECTING = 15.0
 """Seconds in which two ranks connect over a network that takes two for each message."""
@@ -244,7 +247,7 @@ def test_progress_on_other_nodes_is_progress(nodes: Nodes, compiler: Compiler) -
     with running_on(nodes, compiler, OPEN_MPI, "apart", 3, ["busy"], before=before) as job:
         job.wait_until_ready()
         time.sleep(25.0)
-        nodes.run("pkill -KILL 'mpiexec|mpirun|orterun'")
+        kill(job.oldest_of_n1(LAUNCHER).pid)
         printed = until_ended(job)
     seen = re.search(r"(\d+) samples stopped .* on other nodes were compared (\d+) times", printed)
     assert seen, printed
@@ -269,15 +272,13 @@ def test_what_the_launcher_leaves_on_other_nodes_is_ended(
             nodes.run(f"pkill -KILL {daemon}", node=node)
 
 
-LAUNCHER = "$(pgrep -o 'mpiexec|mpirun|orterun')"
-KILLED = {
-    "agent": "",
-    "ssh": "$(pgrep -o -f 'BatchMode=yes n3')",
-    "head": "$(ps -o ppid= -p $(pgrep -o -f 'BatchMode=yes n3'))",
-    "mqs run": f"$(ps -o ppid= -p {LAUNCHER})",
-    "launcher": LAUNCHER,
+KILLED: dict[str, Callable[[NodesJob], int]] = {
+    "ssh": lambda job: job.oldest_of_n1(SSH).pid,
+    "head": lambda job: job.oldest_of_n1(SSH).parent,
+    "mqs run": lambda job: job.oldest_of_n1(LAUNCHER).parent,
+    "launcher": lambda job: job.oldest_of_n1(LAUNCHER).pid,
 }
-"""What gives the PIDs on n1 of what is killed."""
+"""What gives the PID of what is killed on n1."""
 
 
 def agents_on(nodes: Nodes, node: str) -> list[str]:
@@ -297,7 +298,7 @@ def kept_agents(nodes: Nodes) -> list[list[str]]:
     return seen
 
 
-@pytest.mark.parametrize("victim", KILLED)
+@pytest.mark.parametrize("victim", ["agent", *KILLED])
 def test_what_is_killed_leaves_nothing_behind_on_any_node(victim: str, nodes: Nodes, compiler: Compiler) -> None:
     """No rank stands stopped, and no agent stays that nobody speaks with; where the job goes on, it gets another."""
     with running_on(nodes, compiler, OPEN_MPI, "apart", 3, ["busy"], before=behind_run(nodes)) as job:
@@ -306,16 +307,17 @@ def test_what_is_killed_leaves_nothing_behind_on_any_node(victim: str, nodes: No
         if victim == "agent":
             nodes.run(f"kill -KILL {before[1][0]}", node="n3")
         else:
-            nodes.run(f"kill -KILL {KILLED[victim]}")
-        if victim in ("agent", "ssh", "head"):
+            kill(KILLED[victim](job))
+        if gets_another := victim in ("agent", "ssh", "head"):
             wait_until(lambda: kept_agents(nodes)[1] != before[1])
         if victim != "launcher":
             wait_until(lambda: job.standing() == [])
+        if gets_another:
+            kill(job.oldest_of_n1(LAUNCHER).pid)
         if victim != "mqs run":
-            nodes.run(f"kill -KILL {LAUNCHER}")
             assert "exit code 137" in until_ended(job)
         wait_until(lambda: not any(agents_on(nodes, node) for node in NODES[1:]))
-        assert "mqs_dll" not in nodes.run("ps -eo args | grep -v grep").out
+        wait_until(lambda: "mqs_dll" not in nodes.run("ps -eo args | grep -v grep").out)
 
 
 # ---------------------------------------------------------------- a job that several tests look at

@@ -12,18 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mqs_dll.debugger.proc import numbers_in, read_file
+from mqs_dll.debugger.proc import Stat, numbers_in, processes_with, read_stat
 from tests.support import slow_link
 from tests.support.jobs import READY_SECONDS, TAG, Compiler, JobError, kill, make_patient
 from tests.support.mpis import OFI_TCP, Mpi, skip_without
-from tests.support.targets import is_readable
+from tests.support.targets import command_line, is_readable, session_of
 from tests.support.wheels import WHEELS_DIRECTORY
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ class Nodes:
 
     def _shells(self) -> Iterator[tuple[int, str]]:
         """Yield the processes that this machine has for its nodes, with their command lines."""
-        return (each for each in command_lines() if os.getsid(each[0]) == self._shell.pid)
+        return (each for each in command_lines() if session_of(each[0]) == self._shell.pid)
 
     @contextmanager
     def slow_link(self, seconds: float) -> Iterator[str]:
@@ -183,6 +183,12 @@ class NodesJob:
         states = [re.findall(r"^(?:State|TracerPid):\t(\w+)", status_of(pid), re.MULTILINE) for pid in ranks]
         return [f"{state}, traced by {tracer}" for state, tracer in states if state in "Tt" or tracer != "0"]
 
+    def oldest_of_n1(self, command: str) -> Stat:
+        """Return the first process that it has started on n1 with such a command line: others may have some, too."""
+        started = {*processes_with(f"{TAG}={self.directory.name}")}
+        found = (read_stat(pid) for pid, line in command_lines() if pid in started and re.search(command, line))
+        return min(filter(None, found), key=lambda stat: stat.started)
+
     def end(self) -> None:
         """Kill its processes on all nodes."""
         for pid, _ in self._processes():
@@ -198,10 +204,8 @@ class NodesJob:
 
 
 def command_lines() -> Iterator[tuple[int, str]]:
-    """Yield all processes of this machine with their command lines: the arguments, each with a NUL at its end."""
-    for pid in numbers_in("/proc"):
-        with suppress(OSError):  # it has ended
-            yield pid, read_file(f"/proc/{pid}/cmdline").decode(errors="replace")
+    """Yield all processes of this machine with their command lines."""
+    return ((pid, command_line(pid)) for pid in numbers_in("/proc"))
 
 
 def status_of(pid: int) -> str:
