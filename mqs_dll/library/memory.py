@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
@@ -41,7 +42,11 @@ MAX_READ = 1 << 26
 """Bytes that are read as one: a table of eight million pointers."""
 
 MAX_KEPT = 1 << 27
-"""Bytes of a sweep that are kept from one call to the next."""
+"""Bytes of a sweep, after which all that was made of them is dropped before the next call."""
+
+MIN_HELD = 1 << 24
+"""Bytes of a sweep that are at hand at least. A hundred thousand messages lie in a hundred megabytes, and are read one
+behind the other: what came first is let go of. Where it is asked for again, more is held, up to MAX_KEPT."""
 
 LOWEST_ADDRESS = PAGE
 """The first page of a process is never mapped: smaller pointers are null pointers with an offset."""
@@ -53,6 +58,46 @@ WORD = 8
 """Bytes of a pointer in the targets that libmqs reads (LP64)."""
 
 POINTER = struct.Struct("<Q")
+
+
+class _Held:
+    """What was read in a sweep, as far as it is at hand."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, tuple[bytes, int]] = {}
+        """By the page's number: the bytes of a fetch, and the address of their first."""
+        self.again = 0
+        """Bytes that had been let go of when they were read again."""
+        self._order: deque[tuple[bytes, int]] = deque()
+        """The fetches, in their order."""
+        self._bytes, self._most = 0, MIN_HELD
+        self._left: set[int] = set()
+        """The numbers of the pages that were let go of."""
+
+    def add(self, data: bytes, base: int) -> None:
+        """Keep what was fetched, for each page the fetch that reaches farthest beyond it; let go of the oldest."""
+        found, end = (data, base), base + len(data)
+        for page in range(base // PAGE, -(-end // PAGE)):
+            known = self.pages.get(page)
+            if known is None or known[1] + len(known[0]) < end:
+                self.pages[page] = found
+                if page in self._left:
+                    self._left.remove(page)
+                    self.again += PAGE
+        if self.again > self._most // 8:
+            self._most = min(2 * self._most, MAX_KEPT)
+        self._order.append(found)
+        self._bytes += len(data)
+        while self._bytes > self._most and len(self._order) > 1:
+            self._let_go(*self._order.popleft())
+
+    def _let_go(self, data: bytes, base: int) -> None:
+        self._bytes -= len(data)
+        for page in range(base // PAGE, -(-(base + len(data)) // PAGE)):
+            known = self.pages.get(page)
+            if known is not None and known[0] is data:
+                del self.pages[page]
+                self._left.add(page)
 
 
 class Memory:
@@ -84,7 +129,8 @@ class Memory:
         self._in_sweep = False
         self._excesses = 0
         """How many calls had done more than they may when this sweep started."""
-        self._pages: dict[int, tuple[bytes, int]] = {}  # page number -> (bytes fetched, the address of their first)
+        self._held = _Held()
+        self._pages = self._held.pages
         self._unreadable: set[int] = set()
         """Numbers of pages of which nothing can be read: many words resemble the same wild pointer."""
         self.cache: dict[Hashable, Any] = {}
@@ -100,7 +146,7 @@ class Memory:
         if self._budget.is_whole:  # as after most calls, which give what an earlier one has made
             return
         self._kept += self._budget.made
-        if self._kept > MAX_OBJECTS // 2 or self._fetched > MAX_KEPT:
+        if self._kept > MAX_OBJECTS // 2 or self._fetched - self._held.again > MAX_KEPT:
             self._drop()
         self._budget.start()
 
@@ -116,7 +162,7 @@ class Memory:
         differs, or where it would be too much, all is dropped but what was just fetched. What cut a call off, in the
         last sweep or here, leaves nothing for the next one.
         """
-        pages, unreadable, made, known = self._pages, self._unreadable, self.cache, self._fetches
+        held, unreadable, made, known = self._held, self._unreadable, self.cache, self._fetches
         can_hold = (
             self._in_sweep
             and self._fetched <= MAX_REVALIDATED
@@ -127,11 +173,11 @@ class Memory:
         if can_hold:
             self._in_sweep = True
             if all(self._is_unchanged(*fetch) for fetch in known):
-                self._pages, self._unreadable, self.cache = pages, unreadable, made
+                self._held, self._pages, self._unreadable, self.cache = held, held.pages, unreadable, made
             else:
                 for address, _, data in self._fetches:
                     if data is not None:
-                        self._remember(data, address)
+                        self._held.add(data, address)
         self._excesses = self._budget.excesses
         self._in_sweep = True
 
@@ -146,7 +192,8 @@ class Memory:
             return data is None
 
     def _drop(self) -> None:
-        self._pages = {}
+        self._held = _Held()
+        self._pages = self._held.pages
         self._unreadable = set()
         self._fetches, self._fetched = [], 0
         self._kept = 0
@@ -178,7 +225,7 @@ class Memory:
             TargetReadError: any of the bytes can't be read.
         """
         for address in addresses:
-            self._remember(self._fetch(address, size), address)
+            self._held.add(self._fetch(address, size), address)
 
     def unpack(self, format: struct.Struct, address: int) -> tuple[Any, ...]:
         """Return the values at ``address``, decoded by a compiled format of the struct module.
@@ -269,7 +316,9 @@ class Memory:
             data = self._process.fetch(address, size)
         finally:
             self._fetched += size
-            if self._in_sweep and self._fetched <= MAX_REVALIDATED:
+            if self._fetched > MAX_REVALIDATED:
+                self._fetches.clear()
+            elif self._in_sweep:
                 self._fetches.append((address, size, data))
         return data
 
@@ -281,7 +330,7 @@ class Memory:
                     data = self._fetch(base, end - base)
                 except TargetReadError:
                     continue
-                self._remember(data, base)
+                self._held.add(data, base)
                 return data, base
             try:
                 return self._fetch(address, size), address
@@ -309,14 +358,6 @@ class Memory:
                 yield first, ahead
         yield first, end
         yield address - address % PAGE, -(-(address + size) // PAGE) * PAGE
-
-    def _remember(self, data: bytes, base: int) -> None:
-        """Keep what was fetched, for each page the fetch that reaches farthest beyond it."""
-        found, end = (data, base), base + len(data)
-        for page in range(base // PAGE, -(-end // PAGE)):
-            known = self._pages.get(page)
-            if known is None or known[1] + len(known[0]) < end:
-                self._pages[page] = found
 
 
 def bounded(steps: Iterator[int], limit: int, what: str) -> Iterator[int]:

@@ -11,7 +11,7 @@ from mqs_dll.contract.abi import TypeSizes
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.library import bounds
 from mqs_dll.library.bounds import BYTES_OF_A_STEP, MAX_STEPS
-from mqs_dll.library.memory import BLOCK, MAX_FETCH, PAGE, Memory, bounded, cached_per_sweep
+from mqs_dll.library.memory import BLOCK, MAX_FETCH, MIN_HELD, PAGE, Memory, bounded, cached_per_sweep
 from mqs_dll.library.mpi import stack
 from tests.support.memory_image import MemoryImage
 
@@ -225,6 +225,26 @@ def test_blocks_grow_where_the_next_one_is_needed_too() -> None:
         memory.read(BASE + place, 8)
     sizes = [size // BLOCK for _, size in target.fetches]
     assert sizes == [1, 1, 2, 4, 8, 16, 16, 16, 16, 1]
+
+
+def test_what_was_read_first_is_let_go_of_until_it_is_asked_for_again() -> None:
+    """So many bytes are at hand; of who reads the same in turn twice as many are, until none is fetched again."""
+    size = 2 * MIN_HELD
+    target = MemoryImage({BASE: b"x" * size})
+    memory = Memory(target)
+
+    def pass_over() -> int:
+        """Read all of it, and return how many bytes that fetched."""
+        before = sum(fetched for _, fetched in target.fetches)
+        memory.start()
+        for place in range(0, size, MAX_FETCH):
+            assert memory.read(BASE + place, MAX_FETCH) == b"x" * MAX_FETCH
+        return sum(fetched for _, fetched in target.fetches) - before
+
+    assert pass_over() == size
+    memory.read(BASE + size - MAX_FETCH, MAX_FETCH)
+    assert pass_over() > MIN_HELD
+    assert [pass_over() for _ in range(2)] == [0, 0]
 
 
 def test_nothing_below_the_mapped_part_of_a_stack_is_read() -> None:
