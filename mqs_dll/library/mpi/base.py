@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, Protocol
 
 from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
@@ -114,8 +115,6 @@ class AttachedMpi(ABC, Generic[EntryT]):
 
     def _is_in_use(self, entry: EntryT) -> bool:
         """Return whether any operation is pending on a communicator; a queue that can't be read says nothing."""
-        if self._transport.is_idle(entry):
-            return False
         for queue in Queue:
             try:
                 for _ in self.operations(entry, queue):
@@ -132,7 +131,17 @@ class AttachedMpi(ABC, Generic[EntryT]):
             BrokenStructureError: from the generator, after the operations that could be read.
         """
         listed = self._memory.cache.get((entry, queue))
+        if listed is None and self._is_empty(entry):
+            listed = ()
+            self._memory.cache.update(dict.fromkeys(((entry, each) for each in Queue), listed))
         return self._walk(entry, queue) if listed is None else iter(listed)
+
+    def _is_empty(self, entry: EntryT) -> bool:
+        """Return whether a communicator surely has no operation."""
+        excesses = self._memory.excesses
+        with suppress(MqsError):
+            return self._transport.is_empty(entry) and self._memory.excesses == excesses
+        return False
 
     def _walk(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
         if queue is Queue.SENDS:

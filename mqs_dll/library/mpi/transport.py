@@ -40,8 +40,14 @@ class Transport(ABC, Generic[EntryT]):
     def datatypes_in_use(self) -> list[int]:
         """Return the handle of the datatype of each pending operation, one for each operation."""
 
-    def is_idle(self, entry: EntryT) -> bool:
-        """Tell whether a communicator has no operation, where that can be told without a look at each queue."""
+    def is_empty(self, entry: EntryT) -> bool:
+        """Tell whether a communicator surely has no operation, and each of its queues could be read to its end.
+
+        For what can tell that at once: most communicators of most processes have none, and need no walk then.
+
+        Raises:
+            MqsError: it can't be told; a walk will say why.
+        """
         return False
 
     def check_whole(self) -> None:

@@ -71,6 +71,11 @@ class Ob1Matching:
                 lists.early.append(Ob1Peer(rank, proc))
         return lists
 
+    def are_empty(self, entry: OmpiEntry) -> bool:
+        """Return whether nothing is in the lists of a communicator."""
+        comm, *peers = self.lists(entry)
+        return not any(peers) and comm.first_wild_receive == comm.address + comm.wild_receives + self._sentinel
+
     def receives(self, entry: OmpiEntry, known: Mapping[int, views.RecvRequest]) -> tuple[list[int], MqsError | None]:
         """Return the addresses of the receives that wait for a message, and what broke the walk, if anything did.
 

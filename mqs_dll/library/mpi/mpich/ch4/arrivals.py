@@ -53,6 +53,11 @@ class Arrivals:
             yield from operations.early_notes(unknown, self._mpi.communicators)
         self._traffic.check_arrivals()
 
+    def are_for(self, entry: MpichEntry) -> bool:
+        """Return whether there are any for a communicator, or for one of the parts that it may have."""
+        arrived = self._traffic.arrived()
+        return any(number in arrived for number in (entry.receives_in, *contexts.parts_of(entry.receives_in)))
+
     @cached_per_sweep
     def _known(self) -> set[int]:
         return {entry.receives_in for entry in self._mpi.communicators.read()}

@@ -90,6 +90,10 @@ class SelfPath:
             how = f"from this process: its {length} bytes are in the send's buffer"
             yield envelopes.message(Status.PENDING, OWN_RANK, world, own.dev.tag, length, 0, how)
 
+    def is_in_order(self) -> bool:
+        """Return whether the order of all that waits is sure."""
+        return all(self._read(kind).proved for kind in (RequestKind.RECV, RequestKind.SEND))
+
     def datatypes(self, entry: MpichEntry) -> list[int]:
         """Return the handle of the datatype of each send and receive."""
         requests = self._traffic.of(entry.view.address).others
