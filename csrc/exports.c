@@ -224,15 +224,27 @@ static int find_process(const char *call, const void *frame, mqs_process *proces
 
 /* ---------------------------------------------------------------- operations that were listed ahead */
 
-/* Python lists some operations at once: each call of it takes longer than the operation itself. What the debugger has not asked
- * for yet waits here, until any other call on the process than those that only look. */
+/* Python lists some operations at once: each call of it takes longer than the operation itself. With a queue that is empty it
+ * tells which others of the communicator are. What the debugger has not asked for yet waits here, until any other call on
+ * the process than those that only look. */
 enum { AHEAD = 32, UNLISTED = -1 };
 struct listed {
     struct listed *next;
     mqs_taddr_t token;
     int place, count;
     int is_end; /* The queue has no more. */
+    int empty;  /* The queues that are empty, a bit for each. */
+    int moving; /* Calls that move something, and that have not returned. */
+    unsigned long moves; /* How many have begun. */
     mqs_pending_operation operations[AHEAD];
+};
+
+/* A call that moves something. What it tells of the communicator under the cursor is believed only where no other such call
+ * overlaps with it: another thread may have moved the cursor since. One that the debugger left for good overlaps with all. */
+struct move {
+    mqs_taddr_t token;
+    unsigned long number;
+    int is_alone;
 };
 static pthread_mutex_t listed_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct listed *all_listed;
@@ -277,8 +289,26 @@ static int take_listed(mqs_taddr_t token, mqs_pending_operation *operation)
     return code;
 }
 
-/* Returns how many operations there is room for: none where there is no memory. */
-static int make_room(mqs_taddr_t token)
+/* Returns whether a queue was told to be empty; it is set up then. That holds once: who sets it up again wants to know anew. */
+static int take_empty(mqs_taddr_t token, int queue)
+{
+    struct listed *listed;
+    int is_empty;
+
+    pthread_mutex_lock(&listed_lock);
+    listed = *find_listed(token);
+    is_empty = listed != NULL && listed->moving == 0 && listed->empty & 1 << queue;
+    if (is_empty) {
+        listed->empty &= ~(1 << queue);
+        listed->place = listed->count = 0;
+        listed->is_end = 1;
+    }
+    pthread_mutex_unlock(&listed_lock);
+    return is_empty;
+}
+
+/* Drops what was listed. Returns how many operations there is room for: none where there is no memory. */
+static int make_room(mqs_taddr_t token, struct move *move)
 {
     struct listed **place;
     int room;
@@ -292,12 +322,36 @@ static int make_room(mqs_taddr_t token)
         (*place)->token = token;
         (*place)->place = (*place)->count = (*place)->is_end = 0;
     }
+    if (move != NULL) {
+        *move = (struct move){.token = token};
+    }
+    if (*place != NULL && move != NULL) {
+        (*place)->empty = 0;
+        move->is_alone = (*place)->moving++ == 0;
+        move->number = ++(*place)->moves;
+    }
     room = *place != NULL ? AHEAD : 0;
     pthread_mutex_unlock(&listed_lock);
     return room;
 }
 
-static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operations, int count, int is_end)
+/* The call that moved something has returned: with this code, which is returned. */
+static int end_move(const struct move *move, int code)
+{
+    struct listed *listed;
+
+    pthread_mutex_lock(&listed_lock);
+    listed = *find_listed(move->token);
+    if (listed != NULL && move->number != 0) {
+        listed->moving--;
+    }
+    pthread_mutex_unlock(&listed_lock);
+    return code;
+}
+
+/* Keeps what Python gave: its bits are whether the queue has no more, and then those of the queues that are empty. */
+static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operations, int count, int ends,
+                        const struct move *move)
 {
     struct listed *listed;
 
@@ -307,7 +361,10 @@ static void keep_listed(mqs_taddr_t token, const mqs_pending_operation *operatio
         memcpy(listed->operations, operations, (size_t)count * sizeof *operations);
         listed->place = 0;
         listed->count = count;
-        listed->is_end = is_end;
+        listed->is_end = ends & 1;
+        if (move != NULL && move->is_alone && move->number == listed->moves) {
+            listed->empty = ends >> 1;
+        }
     }
     pthread_mutex_unlock(&listed_lock);
 }
@@ -326,13 +383,14 @@ static void forget_listed(mqs_taddr_t token)
     pthread_mutex_unlock(&listed_lock);
 }
 
-/* For the calls that move something. */
-static int find_process_to_move(const char *call, const void *frame, mqs_process *process, mqs_taddr_t *token)
+/* For the calls that move something, which end_move ends. */
+static int find_process_to_move(const char *call, const void *frame, mqs_process *process, struct move *move)
 {
-    int code = find_process(call, frame, process, token);
+    mqs_taddr_t token;
+    int code = find_process(call, frame, process, &token);
 
     if (code == mqs_ok) {
-        forget_listed(*token);
+        make_room(token, move);
     }
     return code;
 }
@@ -483,16 +541,16 @@ int mqs_setup_process(mqs_process *process, const mqs_process_callbacks *callbac
 
 int mqs_process_has_queues(mqs_process *process, char **message)
 {
-    mqs_taddr_t token;
+    struct move move;
     int code;
 
     if (message == NULL) {
         return refuse(__func__, mqs_bad_call, "the place for the message is NULL");
     }
     *message = NULL;
-    code = find_process_to_move(THIS_CALL, process, &token);
+    code = find_process_to_move(THIS_CALL, process, &move);
     if (code == mqs_ok) {
-        code = ASK(python->process_has_queues(token, message));
+        code = end_move(&move, ASK(python->process_has_queues(move.token, message)));
     }
     return with_message(code, message);
 }
@@ -524,18 +582,18 @@ int mqs_get_global_rank(mqs_process *process)
 
 int mqs_update_communicator_list(mqs_process *process)
 {
-    mqs_taddr_t token;
-    int code = find_process_to_move(THIS_CALL, process, &token);
+    struct move move;
+    int code = find_process_to_move(THIS_CALL, process, &move);
 
-    return code == mqs_ok ? ASK(python->update_communicator_list(token)) : code;
+    return code == mqs_ok ? end_move(&move, ASK(python->update_communicator_list(move.token))) : code;
 }
 
 int mqs_setup_communicator_iterator(mqs_process *process)
 {
-    mqs_taddr_t token;
-    int code = find_process_to_move(THIS_CALL, process, &token);
+    struct move move;
+    int code = find_process_to_move(THIS_CALL, process, &move);
 
-    return code == mqs_ok ? ASK(python->setup_communicator_iterator(token)) : code;
+    return code == mqs_ok ? end_move(&move, ASK(python->setup_communicator_iterator(move.token))) : code;
 }
 
 int mqs_get_communicator(mqs_process *process, mqs_communicator *communicator)
@@ -579,10 +637,10 @@ int libmqs_get_comm_label(mqs_process *process, libmqs_comm_label *label)
 
 int mqs_next_communicator(mqs_process *process)
 {
-    mqs_taddr_t token;
-    int code = find_process_to_move(THIS_CALL, process, &token);
+    struct move move;
+    int code = find_process_to_move(THIS_CALL, process, &move);
 
-    return code == mqs_ok ? ASK(python->next_communicator(token)) : code;
+    return code == mqs_ok ? end_move(&move, ASK(python->next_communicator(move.token))) : code;
 }
 
 /* ---------------------------------------------------------------- operations */
@@ -590,9 +648,10 @@ int mqs_next_communicator(mqs_process *process)
 int mqs_setup_operation_iterator(mqs_process *process, int queue)
 {
     mqs_pending_operation operations[AHEAD];
+    struct move move;
     mqs_taddr_t token;
-    int count, is_end = 0;
-    int code = find_process_to_move(THIS_CALL, process, &token);
+    int count, ends = 0;
+    int code = find_process(THIS_CALL, process, &token);
 
     if (code != mqs_ok) {
         return code;
@@ -600,12 +659,15 @@ int mqs_setup_operation_iterator(mqs_process *process, int queue)
     if (queue < mqs_pending_sends || queue > mqs_unexpected_messages) {
         return refuse(__func__, mqs_bad_call, "there are three queues: 0 sends, 1 receives, 2 unexpected messages");
     }
-    count = make_room(token);
-    code = ASK(python->setup_operation_iterator(token, queue, operations, &count, &is_end));
-    if (code == mqs_ok) {
-        keep_listed(token, operations, count, is_end);
+    if (take_empty(token, queue)) {
+        return log_code(__func__, mqs_ok);
     }
-    return code;
+    count = make_room(token, &move);
+    code = ASK(python->setup_operation_iterator(token, queue, operations, &count, &ends));
+    if (code == mqs_ok) {
+        keep_listed(token, operations, count, ends, &move);
+    }
+    return end_move(&move, code);
 }
 
 /* The count is set by what gives the answer. */
@@ -618,7 +680,7 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
 {
     mqs_pending_operation operations[AHEAD];
     mqs_taddr_t token;
-    int code, count, is_end = 0;
+    int code, count, ends = 0;
 
     if (operation == NULL) {
         return refuse(__func__, mqs_bad_call, "the place for the operation is NULL");
@@ -632,12 +694,12 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *operation)
     if (code != UNLISTED) {
         return log_code(__func__, code);
     }
-    count = make_room(token);
+    count = make_room(token, NULL);
     count = count > 0 ? count : 1;
-    code = ASK(end_if_none(python->next_operations(token, operations, &count, &is_end), &count));
+    code = ASK(end_if_none(python->next_operations(token, operations, &count, &ends), &count));
     if (code == mqs_ok) {
         *operation = operations[0];
-        keep_listed(token, operations + 1, count - 1, is_end);
+        keep_listed(token, operations + 1, count - 1, ends, NULL);
     }
     return code;
 }

@@ -38,8 +38,8 @@ int mqspy_get_communicator(mqs_taddr_t token, mqs_communicator *communicator);
 int mqspy_get_comm_group(mqs_taddr_t token, int *ranks);
 int mqspy_get_comm_label(mqs_taddr_t token, libmqs_comm_label *label);
 int mqspy_next_communicator(mqs_taddr_t token);
-int mqspy_setup_operation_iterator(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count, int *is_end);
-int mqspy_next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *is_end);
+int mqspy_setup_operation_iterator(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count, int *ends);
+int mqspy_next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *ends);
 int mqspy_get_global_rank(mqs_taddr_t token, int *rank);
 
 #ifdef MQS_FOR_CFFI

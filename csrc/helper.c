@@ -732,7 +732,7 @@ static int call(enum call what, mqs_taddr_t token, void *into, size_t size)
 }
 
 static int call_for_operations(enum call what, mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count,
-                               int *is_end)
+                               int *ends)
 {
     struct frame frame = {what, 0, *count, token, (uint64_t)queue};
     size_t size = (size_t)*count * sizeof *operations;
@@ -740,7 +740,7 @@ static int call_for_operations(enum call what, mqs_taddr_t token, int queue, mqs
 
     if (answer == mqs_ok + 1) {
         *count = (int)(size / sizeof *operations);
-        *is_end = frame.subject != 0;
+        *ends = (int)frame.subject;
     }
     return answer;
 }
@@ -956,14 +956,14 @@ static int next_communicator(mqs_taddr_t token)
     return call(NEXT_COMMUNICATOR, token, NULL, 0);
 }
 
-static int setup_operation_iterator(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count, int *is_end)
+static int setup_operation_iterator(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count, int *ends)
 {
-    return call_for_operations(SETUP_OPERATION_ITERATOR, token, queue, operations, count, is_end);
+    return call_for_operations(SETUP_OPERATION_ITERATOR, token, queue, operations, count, ends);
 }
 
-static int next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *is_end)
+static int next_operations(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *ends)
 {
-    return call_for_operations(NEXT_OPERATIONS, token, 0, operations, count, is_end);
+    return call_for_operations(NEXT_OPERATIONS, token, 0, operations, count, ends);
 }
 
 static int get_global_rank(mqs_taddr_t token, int *rank)

@@ -43,11 +43,12 @@ struct mqs_python_side {
     int (*get_comm_group)(mqs_taddr_t token, int *ranks);
     int (*get_comm_label)(mqs_taddr_t token, libmqs_comm_label *label);
     int (*next_communicator)(mqs_taddr_t token);
-    /* Both give operations: *count is for how many there is room, and then how many they are; *is_end says whether the queue
-     * has no more. What fails behind some of them, or behind the set-up, is the failure of the next call. */
+    /* Both give operations: *count is for how many there is room, and then how many they are. The lowest bit of *ends says
+     * whether the queue has no more; the next ones, which queues of the communicator are known to be empty, by their
+     * numbers. What fails behind some of them, or behind the set-up, is the failure of the next call. */
     int (*setup_operation_iterator)(mqs_taddr_t token, int queue, mqs_pending_operation *operations, int *count,
-                                    int *is_end);
-    int (*next_operations)(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *is_end);
+                                    int *ends);
+    int (*next_operations)(mqs_taddr_t token, mqs_pending_operation *operations, int *count, int *ends);
     int (*get_global_rank)(mqs_taddr_t token, int *rank);
 };
 

@@ -298,22 +298,22 @@ def mqspy_next_communicator(token: int) -> int:
 # ---------------------------------------------------------------- operations
 
 
-def _give(found: Operations, operations: Any, count: Any, is_end: Any) -> int:
+def _give(found: Operations, operations: Any, count: Any, ends: Any) -> int:
     _fill(operations, found.data)
-    count[0], is_end[0] = len(found.data) // OPERATION_SIZE, found.is_end
+    count[0], ends[0] = len(found.data) // OPERATION_SIZE, found.ends
     return OK
 
 
 @_answers
-def mqspy_setup_operation_iterator(token: int, queue: int, operations: Any, count: Any, is_end: Any) -> int:
+def mqspy_setup_operation_iterator(token: int, queue: int, operations: Any, count: Any, ends: Any) -> int:
     """Start to list a queue of the communicator under the cursor, and give its first operations, as below."""
-    return _give(_service.setup_operation_iterator(token, queue, count[0]), operations, count, is_end)
+    return _give(_service.setup_operation_iterator(token, queue, count[0]), operations, count, ends)
 
 
 @_answers
-def mqspy_next_operations(token: int, operations: Any, count: Any, is_end: Any) -> int:
-    """Fill ``operations`` with the next, ``*count`` at most; set that to how many, and whether these are the last."""
-    return _give(_service.next_operations(token, count[0]), operations, count, is_end)
+def mqspy_next_operations(token: int, operations: Any, count: Any, ends: Any) -> int:
+    """Fill ``operations`` with the next, ``*count`` at most; set that to how many, and ``*ends`` as Operations.ends."""
+    return _give(_service.next_operations(token, count[0]), operations, count, ends)
 
 
 # cffi prints when C calls a function that has no Python: csrc/exports.c is notified that it may call when all have.

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from mqs_dll.contract.abi import NAME_SIZE, TEXT_LINES, TEXT_SIZE, Operation, Queue, ResultCode
 from mqs_dll.contract.errors import BadCallError, BrokenStructureError, InternalError, MqsError
-from mqs_dll.contract.interface import ImageQueues, ProcessQueues, TargetImage, TargetProcess
+from mqs_dll.contract.interface import TargetImage, TargetProcess
 from mqs_dll.library import session
 
 OK: Final = ResultCode.OK + 1
@@ -35,6 +35,8 @@ _OPERATIONS = [
 """The C struct, in its order; by the number of lines of its text."""
 OPERATION_SIZE: Final = _OPERATIONS[0].size
 _QUEUES = tuple(Queue)
+IS_END: Final = 1
+"""The lowest bit of Operations.ends."""
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 FIRST_TOKEN = 0x4D51_5300_0001
 
@@ -56,8 +58,9 @@ class Operations(NamedTuple):
 
     data: bytes
     """An mqs_pending_operation each."""
-    is_end: bool
-    """Whether the queue has no more."""
+    ends: int
+    """A bit, whether the queue has no more; then one for each queue of the communicator by its number, whether it is known to
+    be empty. Who sets up one of these all the same starts a new sweep."""
 
 
 class Log(Protocol):
@@ -102,8 +105,8 @@ class Service:
         self._log = log
         self._library = session.Library()
         self._tokens = itertools.count(first_token)  # never used twice: a token that was destroyed stays unknown
-        self._images: _Table[tuple[TargetImage, ImageQueues]] = _Table()
-        self._processes: _Table[ProcessQueues] = _Table()
+        self._images: _Table[tuple[TargetImage, session.ImageSession]] = _Table()
+        self._processes: _Table[session.ProcessSession] = _Table()
         self._behind: dict[int, Exception] = {}
         """By token: the failure behind the operations that the debugger was given."""
         self._failures = _Failures()
@@ -178,7 +181,7 @@ class Service:
         """Return the process's rank in MPI_COMM_WORLD as its MPI has it."""
         return self._processes[token].get_global_rank()
 
-    def _moved(self, token: int) -> ProcessQueues:
+    def _moved(self, token: int) -> session.ProcessSession:
         """Return a process in which something is moved: the end of an earlier list doesn't count any more."""
         self._behind.pop(token, None)
         return self._processes[token]
@@ -227,10 +230,13 @@ class Service:
         """Start to list a queue of the communicator under the cursor; return the first, as next_operations does."""
         self._moved(token).setup_operation_iterator(_QUEUES[queue])
         try:
-            return self.next_operations(token, most)
+            first = self.next_operations(token, most)
         except Exception as failure:
             self._behind[token] = failure
-            return Operations(b"", False)
+            return Operations(b"", 0)
+        if first.data or not first.ends:
+            return first
+        return Operations(b"", IS_END | sum(IS_END << 1 + each for each in self._processes[token].take_empty_queues()))
 
     def next_operations(self, token: int, most: int) -> Operations:
         """Return as many operations as are left in the queue, ``most`` at most.
@@ -245,13 +251,13 @@ class Service:
             while len(packed) < most:
                 operation = queues.next_operation()
                 if operation is None:
-                    return Operations(b"".join(packed), True)
+                    return Operations(b"".join(packed), IS_END)
                 packed.append(_packed(operation))
         except Exception as failure:
             if not packed:
                 raise
             self._behind[token] = failure
-        return Operations(b"".join(packed), False)
+        return Operations(b"".join(packed), 0)
 
 
 def _packed(operation: Operation) -> bytes:

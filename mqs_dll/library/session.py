@@ -364,6 +364,18 @@ class ProcessSession(_BaseSession):
         self._failure = None
 
     @_call
+    def take_empty_queues(self) -> list[Queue]:
+        """Return which queues of the communicator under the cursor are known to be empty: they count as set up.
+
+        Who sets one of them up with setup_operation_iterator all the same starts a new sweep.
+        """
+        entry, cursor = self._need_current(), self._cursor
+        assert cursor is not None
+        found = [each for each in self._attach().known_empty(entry) if (cursor, each) not in self._listed]
+        self._listed.update((cursor, each) for each in found)
+        return found
+
+    @_call
     def next_operation(self) -> Operation | None:
         """Return the next operation, None at the end.
 

@@ -747,6 +747,16 @@ def test_what_was_listed_ahead_is_forgotten_when_something_is_moved(call: str, m
     assert moved == (6 if call.startswith("setup_operation") else AHEAD - 1)
 
 
+def test_a_queue_that_was_told_to_be_empty_is_asked_for_once(made_up: Path) -> None:
+    """It is told with another one that is empty, and holds until something is moved; a second set-up asks again."""
+    start = [*SET_UP, "setup_communicator_iterator", "next_communicator", "setup_operation_iterator:0"]
+    look = ["get_communicator", "setup_operation_iterator:2", "next_operation", "setup_operation_iterator:2"]
+    end, hidden = ResultCode.END_OF_LIST, ResultCode.NO_INFORMATION
+    assert codes(misuse(made_up, [*start, "next_operation", *look]))[-5:] == [end, 0, 0, end, hidden]
+    for move in ("setup_communicator_iterator", "setup_operation_iterator:1", "update_communicator_list"):
+        assert codes(misuse(made_up, [*start, move, "setup_operation_iterator:2"]))[-1] == hidden
+
+
 def test_failures_have_their_code_and_their_details(made_up: Path) -> None:
     """An error of libmqs keeps its code, an unforeseen one is 103, and the text says what happened and what to do."""
     results = misuse(

@@ -20,6 +20,8 @@ COMMUNICATORS = [
 OPERATION = Operation(
     Status.MATCHED, 1, -2, True, -3, 1 << 40, True, 0xFFFF_FFFF_FFFF_F000, 4, 5, 6, 7, (b"one", b"2" * 100, b"three")
 )
+WITHOUT_SENDS = 1
+"""The place of a communicator."""
 MORE = 100
 """Receives behind it, whose tags are numbers from 0: more than cross the border at once (csrc/exports.c)."""
 
@@ -117,12 +119,22 @@ class Process:
             return self.place < len(COMMUNICATORS)
 
     def setup_operation_iterator(self, queue: Queue) -> None:
-        """Start with a queue: sends break off, receives are fine, unexpected messages can't be seen."""
+        """Start with a queue: sends break off, receives are fine, unexpected messages can't be seen.
+
+        The second communicator has no sends.
+        """
         if queue is Queue.UNEXPECTED:
             raise NoInformation("this transport hides them")
         with self.lock:
+            if queue is Queue.SENDS and self.place == WITHOUT_SENDS:
+                self.operations = iter((None,))
+                return
             receives = [OPERATION, *(OPERATION._replace(actual_tag=number) for number in range(MORE))]
             self.operations = chain(receives, repeat(None)) if queue is Queue.RECEIVES else iter([OPERATION])
+
+    def take_empty_queues(self) -> list[Queue]:
+        """Return the one that can't be seen: who believes this doesn't ask for it."""
+        return [Queue.UNEXPECTED]
 
     def next_operation(self) -> Operation | None:
         """Return the next operation."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar, Generic, Protocol
 
 from mqs_dll.contract.abi import INVALID_RANK, Datatype, LayoutOrigin, MpiFacts, Operation, Queue, Recognition, Window
@@ -136,12 +135,17 @@ class AttachedMpi(ABC, Generic[EntryT]):
             self._memory.cache.update(dict.fromkeys(((entry, each) for each in Queue), listed))
         return self._walk(entry, queue) if listed is None else iter(listed)
 
+    def known_empty(self, entry: EntryT) -> list[Queue]:
+        """Return the queues of a communicator of which this sweep knows that nothing is in them."""
+        return [queue for queue in Queue if self._memory.cache.get((entry, queue)) == ()]
+
     def _is_empty(self, entry: EntryT) -> bool:
         """Return whether a communicator surely has no operation."""
         excesses = self._memory.excesses
-        with suppress(MqsError):
+        try:
             return self._transport.is_empty(entry) and self._memory.excesses == excesses
-        return False
+        except MqsError:
+            return False
 
     def _walk(self, entry: EntryT, queue: Queue) -> Iterator[Operation]:
         if queue is Queue.SENDS:

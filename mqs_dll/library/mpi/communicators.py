@@ -16,17 +16,21 @@ class CommunicatorEntry(ABC):
     def __init__(self, label: Label) -> None:
         """Keep what it is called."""
         self.label = label
+        self._record: Communicator | None = None
         self.internal = False
         """The MPI keeps it for itself: no handle of it was ever given to the program."""
 
     def relabel(self, **more: Any) -> None:
         """Add to the label: fields by their names."""
         self.label = self.label._replace(**more)
+        self._record = None
 
     @property
     def record(self) -> Communicator:
         """Its fields in the interface, made when they are asked for: most communicators are the MPI's own."""
-        return Communicator(self.unique_id, self.local_rank, self.size, marked(self.label))
+        if self._record is None:
+            self._record = Communicator(self.unique_id, self.local_rank, self.size, marked(self.label))
+        return self._record
 
     @property
     @abstractmethod

@@ -59,12 +59,18 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         return self._unexpected.operations(entry, self._nonblocking_base)
 
     def is_empty(self, entry: OmpiEntry) -> bool:
-        """Tell whether no request is in use on a communicator, nothing is in its lists, and its group can be decoded.
+        """Tell whether no request is in use on a communicator, its lists are empty, and its group can be decoded.
 
         Of MPI_COMM_WORLD that isn't told: its messages have a note on those of other communicators behind them.
         """
-        in_use = entry.is_world or self._recv.of(entry.view.address) or self._send.of(entry.view.address)
-        return not in_use and self._matching.are_empty(entry) and len(entry.peers()) > 0
+        if entry.is_world or entry.view.address in self._with_requests():
+            return False
+        return self._matching.are_empty(entry) and len(entry.peers()) > 0
+
+    @cached_per_sweep
+    def _with_requests(self) -> set[int]:
+        """Return the addresses of the communicators on which a request is in use."""
+        return {request.req_comm for request in (*self._recv.all(), *self._send.all())}
 
     def datatypes_in_use(self) -> list[int]:
         """Return the datatype's address of each request in use."""
