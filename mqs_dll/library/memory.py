@@ -48,6 +48,10 @@ MIN_HELD = 1 << 24
 """Bytes of a sweep that are at hand at least. A hundred thousand messages lie in a hundred megabytes, and are read one
 behind the other: what came first is let go of. Where it is asked for again, more is held, up to MAX_KEPT."""
 
+MAX_PARTIAL_SWEEPS = 4
+"""Sweeps that keep a part of what those before them have read, one after the other. Each reads again all that they have
+read; what the process has let go of since should not be read for ever."""
+
 LOWEST_ADDRESS = PAGE
 """The first page of a process is never mapped: smaller pointers are null pointers with an offset."""
 
@@ -58,6 +62,8 @@ WORD = 8
 """Bytes of a pointer in the targets that libmqs reads (LP64)."""
 
 POINTER = struct.Struct("<Q")
+
+Result = TypeVar("Result")
 
 
 class _Held:
@@ -77,7 +83,7 @@ class _Held:
     def add(self, data: bytes, base: int) -> None:
         """Keep what was fetched, for each page the fetch that reaches farthest beyond it; let go of the oldest."""
         found, end = (data, base), base + len(data)
-        for page in range(base // PAGE, -(-end // PAGE)):
+        for page in _pages_in(base, len(data)):
             known = self.pages.get(page)
             if known is None or known[1] + len(known[0]) < end:
                 self.pages[page] = found
@@ -93,7 +99,7 @@ class _Held:
 
     def _let_go(self, data: bytes, base: int) -> None:
         self._bytes -= len(data)
-        for page in range(base // PAGE, -(-(base + len(data)) // PAGE)):
+        for page in _pages_in(base, len(data)):
             known = self.pages.get(page)
             if known is not None and known[0] is data:
                 del self.pages[page]
@@ -134,7 +140,15 @@ class Memory:
         self._unreadable: set[int] = set()
         """Numbers of pages of which nothing can be read: many words resemble the same wild pointer."""
         self.cache: dict[Hashable, Any] = {}
-        """What methods that are ``cached_per_sweep`` have returned, by their object, the method and its arguments."""
+        """What methods that are ``cached_per_sweep`` or ``kept_while_unchanged`` have returned, by their object, the
+        method and its arguments."""
+        self.is_noting = False
+        """Whether answers note of which pages they were made: the process was seen to run between two sweeps."""
+        self._noted: set[int] | None = None
+        """The numbers of the pages of the answer that is being worked out."""
+        self._pages_of: dict[Hashable, set[int]] = {}
+        """Those of the answers in the cache that are kept while these are unchanged."""
+        self._partial_sweeps = 0
 
     @property
     def excesses(self) -> int:
@@ -159,10 +173,11 @@ class Memory:
         """Start a sweep: the process may have run since the last one.
 
         What that one fetched is fetched again: where all of it is the same, what was made of it holds. Where something
-        differs, or where it would be too much, all is dropped but what was just fetched. What cut a call off, in the
-        last sweep or here, leaves nothing for the next one.
+        differs, what was made of other pages holds, as far as it is ``kept_while_unchanged``. Where it would be too
+        much, all is dropped. What cut a call off, in the last sweep or here, leaves nothing for the next one.
         """
         held, unreadable, made, known = self._held, self._unreadable, self.cache, self._fetches
+        pages_of, partial_sweeps = self._pages_of, self._partial_sweeps
         can_hold = (
             self._in_sweep
             and self._fetched <= MAX_REVALIDATED
@@ -172,24 +187,45 @@ class Memory:
         self.forget()  # until all of it is known to be the same: what fails in between leaves nothing
         if can_hold:
             self._in_sweep = True
-            if all(self._is_unchanged(*fetch) for fetch in known):
+            changed = self._changed(known)
+            if not changed:
                 self._held, self._pages, self._unreadable, self.cache = held, held.pages, unreadable, made
+                self._pages_of, self._partial_sweeps = pages_of, partial_sweeps
+            elif partial_sweeps == MAX_PARTIAL_SWEEPS:
+                self._drop()
             else:
                 for address, _, data in self._fetches:
                     if data is not None:
                         self._held.add(data, address)
+                if self.is_noting:
+                    same = {page for address, size, _ in known for page in _pages_in(address, size)} - changed
+                    self._pages_of = {key: pages for key, pages in pages_of.items() if pages <= same}
+                    self.cache = {key: made[key] for key in self._pages_of}
+                    self._partial_sweeps = partial_sweeps + 1
+                self.is_noting = True
         self._excesses = self._budget.excesses
         self._in_sweep = True
+
+    def _changed(self, known: Iterable[tuple[int, int, bytes | None]]) -> set[int]:
+        """Fetch again what a sweep has fetched; return the numbers of the pages that differ.
+
+        Where no answer has noted its pages, some are as good as all.
+        """
+        changed: set[int] = set()
+        for address, size, data in known:
+            try:
+                now = self._fetch(address, size)
+            except TargetReadError:
+                now = None
+            if now != data:
+                changed.update(_differing(address, size, data, now))
+                if not self.is_noting:
+                    break
+        return changed
 
     def distrust(self) -> None:
         """Have the next sweep start with nothing: a call was cut off, and what it left may be half of something."""
         self._in_sweep = False
-
-    def _is_unchanged(self, address: int, size: int, data: bytes | None) -> bool:
-        try:
-            return self._fetch(address, size) == data
-        except TargetReadError:
-            return data is None
 
     def _drop(self) -> None:
         self._held = _Held()
@@ -198,6 +234,7 @@ class Memory:
         self._fetches, self._fetched = [], 0
         self._kept = 0
         self.cache = {}  # a new one: an iterator that was left alone may still add to the old one
+        self._pages_of, self._partial_sweeps = {}, 0
 
     def locate(self, address: int, size: int) -> tuple[bytes, int]:
         """Return a buffer and the offset in it where the ``size`` bytes at ``address`` start.
@@ -207,6 +244,8 @@ class Memory:
             TooMuchError: the call has read more than any may.
         """
         self.charge(1)
+        if self._noted is not None:
+            self._note(self._noted, address, size)
         found = self._pages.get(address // PAGE)
         if found is not None:
             data, base = found
@@ -238,6 +277,8 @@ class Memory:
         if found is not None:
             data, base = found
             if base <= address and address + format.size <= base + len(data):
+                if self._noted is not None:
+                    self._note(self._noted, address, format.size)
                 self.charge(1)
                 return format.unpack_from(data, address - base)
         data, offset = self.locate(address, format.size)
@@ -306,6 +347,42 @@ class Memory:
             if nul:
                 break
         return text
+
+    # ------------------------------------------------------------ what answers are made of
+
+    def _note(self, noted: set[int], address: int, size: int) -> None:
+        """Note the pages of a range that is about to be read; those of a pointer that is wild at sight never change."""
+        if address >= LOWEST_ADDRESS and address + size <= HIGHEST_ADDRESS and size <= MAX_READ:
+            noted.update(_pages_in(address, size))
+
+    def note_answer(self, key: Hashable) -> None:
+        """Note that the answer which is being worked out stands on one that the cache has.
+
+        Of an answer that has no pages of its own it isn't known what it was made of: who stands on it isn't kept.
+        """
+        if self._noted is not None:
+            self._noted |= self._pages_of.get(key, _NO_PAGE)
+
+    def work_out(self, key: Hashable, answer: Callable[[], Result], *, keep: bool) -> Result:
+        """Return an answer, and remember it for this sweep, and where it may be kept the pages that it was made of.
+
+        A failure isn't remembered, but whoever catches it stands on the pages that it came from. Nor is what was worked
+        out without something that the call was no longer allowed to read.
+        """
+        outer, excesses = self._noted, self._budget.excesses
+        noted: set[int] | None = set() if keep and self.is_noting else None
+        self._noted = noted
+        try:
+            found = answer()
+        finally:
+            self._noted = outer
+            if outer is not None:
+                outer |= _NO_PAGE if noted is None else noted
+        if self._budget.excesses == excesses:
+            self.cache[key] = found
+            if noted is not None:
+                self._pages_of[key] = noted
+        return found
 
     # ------------------------------------------------------------ fetching
 
@@ -379,9 +456,10 @@ class _Reads(Protocol):
 
 
 _NOTHING: Any = object()
+_NO_PAGE = frozenset({-1})
+"""Of what isn't kept: no page has this number."""
 ReaderT = TypeVar("ReaderT", bound=_Reads)
 Params = ParamSpec("Params")
-Result = TypeVar("Result")
 
 
 def cached_per_sweep(
@@ -392,18 +470,44 @@ def cached_per_sweep(
     For methods without keyword arguments, of objects that read from their ``_memory``. A failure is not cached, nor
     is what was worked out without something that the call was no longer allowed to read: the next call is.
     """
+    return _remembered(method, keep=False)
 
+
+def kept_while_unchanged(
+    method: Callable[Concatenate[ReaderT, Params], Result],
+) -> Callable[Concatenate[ReaderT, Params], Result]:
+    """Make a method's answer hold until a page changes that it was made of, in later sweeps, too.
+
+    As ``cached_per_sweep``, for methods whose answer depends on memory and on such methods alone, and is never changed.
+    """
+    return _remembered(method, keep=True)
+
+
+def _remembered(
+    method: Callable[Concatenate[ReaderT, Params], Result], *, keep: bool
+) -> Callable[Concatenate[ReaderT, Params], Result]:
     @wraps(method)
     def once(self: ReaderT, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         memory = self._memory
-        made = memory.cache
         key = (self, method, *args)
-        found: Result = made.get(key, _NOTHING)
+        found: Result = memory.cache.get(key, _NOTHING)
         if found is _NOTHING:
-            excesses = memory.excesses
-            found = method(self, *args, **kwargs)
-            if memory.excesses == excesses:
-                made[key] = found
+            return memory.work_out(key, lambda: method(self, *args, **kwargs), keep=keep)
+        if memory.is_noting:
+            memory.note_answer(key)
         return found
 
     return once
+
+
+def _pages_in(address: int, size: int) -> range:
+    """Return the numbers of the pages of a range."""
+    return range(address // PAGE, -(-(address + size) // PAGE))
+
+
+def _differing(address: int, size: int, before: bytes | None, now: bytes | None) -> Iterator[int]:
+    """Yield the numbers of a range's pages that have other bytes now; all, where it could be read but once."""
+    for page in _pages_in(address, size):
+        start, end = (max(edge * PAGE - address, 0) for edge in (page, page + 1))
+        if before is None or now is None or before[start:end] != now[start:end]:
+            yield page

@@ -59,8 +59,8 @@ class Operations(NamedTuple):
     data: bytes
     """An mqs_pending_operation each."""
     ends: int
-    """A bit, whether the queue has no more; then one for each queue of the communicator, by its number: whether it is known
-    to be empty. Who sets up one of these all the same starts a new sweep."""
+    """A bit, whether the queue has no more; then one for each queue of the communicator, by its number, whether it is
+    known to be empty. Who sets up one of these all the same starts a new sweep."""
 
 
 class Log(Protocol):

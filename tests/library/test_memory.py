@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from typing import NamedTuple
 
 import pytest
 
@@ -11,7 +12,17 @@ from mqs_dll.contract.abi import TypeSizes
 from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError, TooMuchError, WordSizeError
 from mqs_dll.library import bounds
 from mqs_dll.library.bounds import BYTES_OF_A_STEP, MAX_STEPS
-from mqs_dll.library.memory import BLOCK, MAX_FETCH, MIN_HELD, PAGE, Memory, bounded, cached_per_sweep
+from mqs_dll.library.memory import (
+    BLOCK,
+    MAX_FETCH,
+    MAX_PARTIAL_SWEEPS,
+    MIN_HELD,
+    PAGE,
+    Memory,
+    bounded,
+    cached_per_sweep,
+    kept_while_unchanged,
+)
 from mqs_dll.library.mpi import stack
 from tests.support.memory_image import MemoryImage
 
@@ -46,12 +57,42 @@ def test_forgotten_memory_is_fetched_again() -> None:
     assert memory.read(BASE, 4) == b"new!"
 
 
+ONE = struct.Struct("1s")
+
+
 class _Counter:
     """Counts how often it worked something out."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.times = 0
+        self.read: list[int] = []
+        """Where it read."""
+
+    @kept_while_unchanged
+    def byte(self, address: int) -> int | None:
+        """Return a byte; None where it can't be read."""
+        self.read.append(address)
+        try:
+            return int.from_bytes(self._memory.unpack(ONE, address)[0])
+        except TargetReadError:
+            return None
+
+    @kept_while_unchanged
+    def both(self, address: int, other: int) -> list[int | None]:
+        """Return two."""
+        return [self.byte(address), self.byte(other)]
+
+    @cached_per_sweep
+    def once(self, address: int) -> int | None:
+        """Return a byte for one sweep."""
+        return self.byte(address)
+
+    @kept_while_unchanged
+    def by_once(self, address: int, other: int) -> list[int | None]:
+        """Return two, one of which holds for one sweep."""
+        self.read.append(0)
+        return [self.byte(address), self.once(other)]
 
     @cached_per_sweep
     def half(self, number: int) -> int:
@@ -198,6 +239,100 @@ def test_what_was_made_of_unchanged_memory_holds_in_the_next_sweep() -> None:
     memory.forget()
     memory.revalidate()
     assert (counter.half(4), counter.times) == (2, 3)
+
+
+class _Kept(NamedTuple):
+    """A process of some pages, which was seen to run, and what is kept of it."""
+
+    target: MemoryImage
+    memory: Memory
+    counter: _Counter
+
+    def sweep(self, changed: int | None = None) -> None:
+        """Start a sweep; the last byte of the memory at an address has changed since the last one."""
+        if changed is not None:
+            data = self.target.pages[changed]
+            self.target.pages[changed] = data[:-1] + bytes([data[-1] ^ 1])
+        self.memory.revalidate()
+        self.counter.read.clear()
+
+
+FAR = BASE + 64 * BLOCK
+MISSING = BASE + 128 * BLOCK
+NEAR_END, FAR_END = BASE + PAGE - 1, FAR + BLOCK - 1
+
+
+@pytest.fixture
+def kept() -> _Kept:
+    """Return a process that has run between its first two sweeps."""
+    target = MemoryImage({BASE: b"a" * PAGE, BASE + PAGE: b"c" * 3 * PAGE, FAR: b"e" * BLOCK})
+    found = _Kept(target, memory := Memory(target), _Counter(memory))
+    found.sweep()
+    memory.read(BASE, 1)
+    found.sweep(BASE)
+    return found
+
+
+def test_an_answer_is_kept_until_a_page_changes_that_it_was_made_of(kept: _Kept) -> None:
+    """Its own pages, and those of the answers that it stands on, whichever of them was there before."""
+    counter = kept.counter
+    assert (counter.byte(BASE + PAGE), counter.both(NEAR_END, FAR_END)) == (99, [96, 101])
+    kept.sweep(BASE)
+    assert (counter.byte(FAR_END), counter.byte(BASE + PAGE), counter.read) == (101, 99, [])
+    assert (counter.both(NEAR_END, FAR_END), counter.read) == ([97, 101], [NEAR_END])
+    kept.sweep(FAR)
+    assert (counter.both(NEAR_END, FAR_END), counter.read) == ([97, 100], [FAR_END])
+
+
+def test_a_failed_read_is_something_that_an_answer_was_made_of(kept: _Kept) -> None:
+    """What could not be read, and now can, is a change, and so is the opposite."""
+    counter = kept.counter
+    assert counter.both(MISSING, FAR) == [None, 101]
+    kept.sweep(BASE)
+    assert (counter.both(MISSING, FAR), counter.read) == ([None, 101], [])
+    kept.target.pages[MISSING] = b"m" * BLOCK
+    kept.sweep()
+    assert (counter.both(MISSING, FAR), counter.read) == ([109, 101], [MISSING])
+    del kept.target.pages[MISSING]
+    kept.sweep()
+    assert (counter.both(MISSING, FAR), counter.read) == ([None, 101], [MISSING])
+
+
+def test_what_stands_on_an_answer_for_one_sweep_is_kept_no_longer(kept: _Kept) -> None:
+    """Nobody knows of which pages that was made; it doesn't matter whether it was there before."""
+    counter = kept.counter
+    for known in (False, True):
+        if known:
+            counter.once(FAR)
+        assert counter.by_once(BASE + PAGE, FAR) == [99, 101]
+        kept.sweep(BASE)
+        assert (counter.by_once(BASE + PAGE, FAR), counter.read) == ([99, 101], [0])
+        kept.sweep(BASE)
+
+
+def test_a_part_is_kept_for_some_sweeps_in_a_row(kept: _Kept) -> None:
+    """Then all is made anew, and what nobody asks for any more is fetched no more."""
+    counter = kept.counter
+    counter.byte(FAR_END)
+    for _ in range(MAX_PARTIAL_SWEEPS):
+        kept.target.fetches.clear()
+        kept.sweep(BASE)
+        assert FAR in [address for address, _ in kept.target.fetches]
+        counter.byte(NEAR_END)
+    kept.sweep(BASE)
+    assert (counter.byte(NEAR_END), counter.byte(BASE + PAGE), counter.read) == (97, 99, [NEAR_END, BASE + PAGE])
+    kept.target.fetches.clear()
+    kept.sweep(BASE)
+    assert FAR not in [address for address, _ in kept.target.fetches]
+
+
+def test_nothing_is_kept_of_a_sweep_in_which_a_call_was_cut_off(kept: _Kept) -> None:
+    """What it left may be half of something."""
+    counter = kept.counter
+    counter.byte(FAR_END)
+    kept.memory.distrust()
+    kept.sweep(BASE)
+    assert (counter.byte(FAR_END), counter.read) == (101, [FAR_END])
 
 
 def test_a_page_that_becomes_readable_is_a_change() -> None:

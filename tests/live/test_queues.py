@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,9 @@ from mqs_dll.debugger.dll import DynamicLibrary
 from mqs_dll.debugger.live import LiveProcess
 from mqs_dll.debugger.stopping.stop import stopped
 from mqs_dll.job.snapshot import CommunicatorSnapshot, Hidden
+from mqs_dll.library.mpi.communicators import CommunicatorEntry
+from mqs_dll.library.mpi.mpich.communicators import MpichEntry
+from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.session import Library
 from tests.conftest import LEFT_OUT
 from tests.support.jobs import HANGS, Compiler, running
@@ -178,6 +182,42 @@ def test_what_changed_is_seen_at_the_next_update(mpi: Mpi, compiler: Compiler) -
         for queues in sessions:
             with stopped(before.pid):
                 assert compare_communicators(after, shown_now(queues), freed_may_be_gone=gone) == []
+
+
+@pytest.mark.parametrize("mpi", find_mpis(), ids=lambda mpi: mpi.name)
+def test_what_did_not_change_is_kept(mpi: Mpi, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where names alone have changed, for the second time, most communicators aren't read anew, and all are right.
+
+    In the fourth phase one is freed and one duplicated, which counts the references to groups that others have.
+    """
+    made: Counter[int] = Counter()
+    phase = 0
+
+    def count(entry: type[CommunicatorEntry]) -> None:
+        """Count the communicators that are read in each phase."""
+        begin = entry.__init__
+
+        def counted(self: CommunicatorEntry, *arguments: Any) -> None:
+            made[phase] += 1
+            begin(self, *arguments)
+
+        monkeypatch.setattr(entry, "__init__", counted)
+
+    count(OmpiEntry)
+    count(MpichEntry)
+    libraries: list[QueueLibrary] = [Library(), DynamicLibrary(library_path.library())]
+    transport = mpi.transports[0]
+    gone = transport in NETMODS
+    with running(compiler, mpi, transport, "communicators", 4, arguments=["no-file"]) as job, ExitStack() as stack:
+        process = stack.enter_context(LiveProcess(job.wait_until_ready()[0]["pid"]))
+        sessions = [each.setup_image(process.image).setup_process(process) for each in libraries]
+        for phase in range(1, 6):
+            truth = Truth.from_json((job.wait_until_ready if phase == 1 else job.next_phase)(phase)[0], transport.name)
+            for queues in sessions:
+                with stopped(truth.pid):
+                    queues.has_queues()
+                    assert compare_communicators(truth, shown_now(queues), freed_may_be_gone=gone) == []
+    assert max(made[3], made[5]) < made[2] / 2
 
 
 @scenes(places(SENDS))

@@ -1,5 +1,6 @@
-/* Communicators of every kind, a window and a file; in the second phase names change, and one is freed. 4 ranks or more.
- * Nothing is pending but a receive on the communicator that is freed. */
+/* Communicators of every kind, a window and a file; in the second phase names change, and one is freed; in each of the next
+ * ones but little changes. 4 ranks or more. Nothing is pending but a receive on the communicator that is freed.
+ * With an argument: no file. */
 #include <stdio.h>
 
 #include "truth.h"
@@ -139,14 +140,17 @@ static void make_freed(void)
     truth_free_communicator(&doomed);
 }
 
-static void make_window_and_file(void)
+static void make_window(void)
 {
     static double exposed[16];
     MPI_Win window;
     MPI_Win_create(exposed, sizeof exposed, sizeof exposed[0], MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     MPI_Win_set_name(window, "halo window");
     truth_window("window", window);
+}
 
+static void open_file(void)
+{
     char path[1024];
     MPI_File file;
     snprintf(path, sizeof path, "%s/opened-by-all", job_directory);
@@ -164,6 +168,21 @@ static void change_some(void)
     truth_end_communicator(&duplicates[3]);
 }
 
+/* Two names that lie far apart, in the second of these phases also a communicator less and a new one. */
+static void change_little(int phase)
+{
+    static const char *const names[][2] = {{"", "solver again"}, {"one of them", "the last one"}, {"", ""}};
+    truth_set_name(duplicates[0], names[phase][0]);
+    truth_set_name(duplicates[NAMED - 1], names[phase][1]);
+    if (phase == 1) {
+        MPI_Comm late;
+        truth_end_communicator(&duplicates[NAMED / 2]);
+        MPI_Comm_dup(duplicates[4], &late);
+        truth_communicator("late", late);
+        truth_set_name(late, "late");
+    }
+}
+
 int main(int argc, char **argv)
 {
     truth_begin(&argc, &argv, "communicators", MPI_THREAD_SINGLE);
@@ -174,13 +193,21 @@ int main(int argc, char **argv)
     make_groups();
     make_inter();
     make_freed();
-    make_window_and_file();
+    make_window();
+    if (argc == 1) {
+        open_file();
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     settle();
     truth_write(1);
     sleep_until_phase(2);
     change_some();
     truth_write(2);
-    sleep_until_phase(3);
+    for (int phase = 3; phase <= 5; phase++) {
+        sleep_until_phase(phase);
+        change_little(phase - 3);
+        truth_write(phase);
+    }
+    sleep_until_phase(6);
     return 0;
 }

@@ -132,9 +132,8 @@ void truth_communicator(const char *key, MPI_Comm comm)
     if (communicator_count == MAX_COMMUNICATORS)
         give_up("too many communicators");
     struct communicator *c = &communicators[communicator_count++];
+    *c = (struct communicator){.comm = comm, .last_probed = -1}; /* there may have been another one before */
     snprintf(c->key, sizeof c->key, "%s", key);
-    c->comm = comm;
-    c->last_probed = -1;
     read_communicator(c);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 
 from mqs_dll.contract.abi import INVALID_RANK, Label
@@ -10,7 +11,7 @@ from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.names import fit
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.view import Reader
-from mqs_dll.library.memory import Memory, cached_per_sweep
+from mqs_dll.library.memory import Memory, cached_per_sweep, kept_while_unchanged
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.mpich import contexts, handles, views
 from mqs_dll.library.mpi.mpich.groups import RankDecoder
@@ -145,10 +146,23 @@ class MpichCommunicators:
         world = self.predefined(WORLD)
         if world is not None:
             self._ranks.know_world(world)
-        predefined = [comm for comm in map(self.predefined, range(BUILTIN_COMMS)) if comm is not None]
-        made = [self._reader.at(self._memory, address) for address in self._pools.live(handles.COMM)]
-        return [
-            MpichEntry(comm, self._ranks, self._handle(comm))
-            for comm in (*predefined, *made)
-            if handles.class_of(comm.handle) == handles.COMM and comm.ref_count > 0 and comm.local_size > 0
-        ]
+        first = self._builtin
+        predefined = () if first is None else (first + index * self._size for index in range(BUILTIN_COMMS))
+        read = self._kept if self._memory.is_noting else self._entry
+        entries = map(read, (*predefined, *self._pools.live(handles.COMM)))
+        return [entry for entry in entries if entry is not None]
+
+    def _kept(self, address: int) -> MpichEntry | None:
+        """Return the same as ``_entry``, a copy: those that use it mark it."""
+        return copy(self._unmarked(address))
+
+    @kept_while_unchanged
+    def _unmarked(self, address: int) -> MpichEntry | None:
+        return self._entry(address)
+
+    def _entry(self, address: int) -> MpichEntry | None:
+        """Return the communicator at an address, None where it isn't alive."""
+        comm = self._reader.at(self._memory, address)
+        if handles.class_of(comm.handle) != handles.COMM or comm.ref_count <= 0 or comm.local_size <= 0:
+            return None
+        return MpichEntry(comm, self._ranks, self._handle(comm))

@@ -13,7 +13,7 @@ from mqs_dll.contract.abi import INVALID_RANK
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.bounds import RANKS_OF_A_STEP
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, cached_per_sweep
+from mqs_dll.library.memory import Memory, cached_per_sweep, kept_while_unchanged
 from mqs_dll.library.mpi.mpich import views
 
 MAX_GROUP_SIZE = 1 << 24
@@ -52,7 +52,7 @@ class RankMapNumbers(NamedTuple):
 
 
 class RankDecoder:
-    """Decodes the processes of communicators, each group once in a sweep."""
+    """Decodes the processes of communicators, each group once until it changes."""
 
     def __init__(self, memory: Memory, layouts: Layouts) -> None:
         self._memory = memory
@@ -86,7 +86,7 @@ class RankDecoder:
         """Return the lowest of these ranks, those of a remote group too: -1 where a process is of another world."""
         return min(self._of(comm, remote).lowest for remote in {False, bool(comm.comm_kind)})
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def _of(self, comm: views.Comm, remote: bool) -> Members:
         count = comm.remote_size if remote else comm.local_size
         if not 0 <= count <= MAX_GROUP_SIZE:
@@ -116,7 +116,7 @@ class RankDecoder:
             raise BrokenStructureError(f"the rank map at {address:#x} is of unknown mode {found.mode}")
         return self._mapped(numbers, count)
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def _mapped(self, map: RankMapNumbers, count: int) -> Members:
         self._memory.charge(count // RANKS_OF_A_STEP)
         self._memory.charge_objects(count)
@@ -156,7 +156,7 @@ class RankDecoder:
             raise BrokenStructureError("groups of this MPICH don't have their processes")
         return self._from_group(address, self._group.at(self._memory, address).size).ranks
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def _from_group(self, address: int, count: int) -> Members:
         if self._group is None or self._strided is None:
             raise BrokenStructureError("it isn't known how this MPICH keeps the processes of a communicator")
@@ -175,7 +175,7 @@ class RankDecoder:
 
     # ------------------------------------------------------------ ch3
 
-    @cached_per_sweep
+    @cached_per_sweep  # as which processes are its own isn't noted
     def _from_table(self, address: int, count: int) -> Members:
         self._memory.charge(count // RANKS_OF_A_STEP)
         self._memory.charge_objects(count)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 
 from mqs_dll.contract.abi import SEVERAL_WORLDS, Label
 from mqs_dll.contract.errors import MqsError
 from mqs_dll.contract.interface import has_standard_handles
 from mqs_dll.contract.names import fit
-from mqs_dll.library.memory import Memory
+from mqs_dll.library.memory import Memory, kept_while_unchanged
 from mqs_dll.library.mpi.communicators import CommunicatorEntry, join_id
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.containers import NAME_BYTES, name_at
@@ -197,10 +198,24 @@ class OmpiCommunicators:
         for slot, address in self._containers.pointer_array(self._table):
             if address == RESERVED_SLOT:
                 continue
-            view = self._communicator.at(self._memory, address)
-            if view.obj_class != self._class or number_of(self._memory, view) != slot:
-                continue
-            if view.c_flags & INVALID or not view.c_flags & PML_ADDED:
-                continue
-            entries.append(OmpiEntry(self._memory, slot, view, self._groups, self._handles))
+            entry = self._kept(slot, address) if self._memory.is_noting else self._entry(slot, address)
+            if entry is not None:
+                entries.append(entry)
         return entries
+
+    def _kept(self, slot: int, address: int) -> OmpiEntry | None:
+        """Return the same as ``_entry``, a copy: those that use it mark it."""
+        return copy(self._unmarked(slot, address))
+
+    @kept_while_unchanged
+    def _unmarked(self, slot: int, address: int) -> OmpiEntry | None:
+        return self._entry(slot, address)
+
+    def _entry(self, slot: int, address: int) -> OmpiEntry | None:
+        """Return the communicator in a slot, None where that holds something else, or one that isn't alive."""
+        view = self._communicator.at(self._memory, address)
+        if view.obj_class != self._class or number_of(self._memory, view) != slot:
+            return None
+        if view.c_flags & INVALID or not view.c_flags & PML_ADDED:
+            return None
+        return OmpiEntry(self._memory, slot, view, self._groups, self._handles)

@@ -17,7 +17,7 @@ from mqs_dll.contract.abi import INVALID_RANK
 from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.bounds import RANKS_OF_A_STEP
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.memory import Memory, cached_per_sweep
+from mqs_dll.library.memory import Memory, kept_while_unchanged
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols
 
@@ -60,7 +60,7 @@ class ProcNames(NamedTuple):
 
 
 class Groups:
-    """The groups of one process, each decoded once in a sweep."""
+    """The groups of one process, each decoded once until it changes."""
 
     def __init__(self, memory: Memory, symbols: Symbols, layouts: Layouts) -> None:
         self._memory = memory
@@ -69,13 +69,13 @@ class Groups:
         self._class = symbols.need("ompi_group_t_class")
         self._local_proc = symbols.need("ompi_proc_local_proc")
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def own(self) -> ProcName:
         """Return this process's name."""
         (jobid,), (vpid,) = self._named(self._memory.words(self._local_proc, 2, "I"))
         return ProcName(jobid, vpid)
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def at(self, address: int) -> views.OmpiGroup:
         """Read a group.
 
@@ -87,7 +87,7 @@ class Groups:
             raise BrokenStructureError(f"there is no group at {address:#x}")
         return group
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def world_ranks(self, address: int) -> tuple[int, ...]:
         """Return the MPI_COMM_WORLD rank of each process of a group, -1 for a process of another job."""
         own, found = self.own().jobid, self._processes(address)
@@ -95,7 +95,7 @@ class Groups:
             return found.vpids
         return tuple([vpid if jobid == own else INVALID_RANK for jobid, vpid in zip(*found, strict=True)])
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def names(self, address: int) -> tuple[ProcName, ...]:
         """Return the name of each process of a group.
 
@@ -106,7 +106,7 @@ class Groups:
         self._memory.charge_objects(len(found.vpids))
         return tuple(map(ProcName, *found))
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def first(self, address: int) -> ProcName:
         """Return the lowest name of a group: that of its first process in the first of its jobs.
 
@@ -121,7 +121,7 @@ class Groups:
             return ProcName(jobid, min(found.vpids))
         return ProcName(*min(zip(*found, strict=True)))
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def _processes(self, address: int) -> ProcNames:
         ancestor = group = self.at(address)
         for _ in range(MAX_PARENT_DEPTH):
@@ -130,7 +130,7 @@ class Groups:
             raise BrokenStructureError(f"the group at {ancestor.address:#x} has more than {MAX_PARENT_DEPTH} ancestors")
         return self._decode(group)
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def _decode(self, group: views.OmpiGroup) -> ProcNames:
         """Return the processes of a dense group from its entries, of a sparse one through its parent."""
         if not group.grp_flags & SPARSE:
@@ -187,7 +187,7 @@ class Groups:
         ]
         return ProcNames(tuple([name.jobid for name in names]), tuple([name.vpid for name in names]))
 
-    @cached_per_sweep
+    @kept_while_unchanged
     def _name(self, address: int) -> ProcName:
         proc = self._proc.at(self._memory, address)
         return ProcName(proc.jobid, proc.vpid)

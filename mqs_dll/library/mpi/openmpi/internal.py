@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from mqs_dll.contract.errors import MqsError, TargetReadError
 from mqs_dll.contract.names import FILE_WORDS, PART_WORDS, window_words
-from mqs_dll.library.memory import LOWEST_ADDRESS, WORD
+from mqs_dll.library.memory import LOWEST_ADDRESS, WORD, kept_while_unchanged
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import HEAP_ALIGNMENT, heap_bytes
@@ -65,7 +65,7 @@ class OmpiInternalCommunicators:
                 if description:
                     unnamed[address].relabel(description=description)
         for entry in unnamed.values():
-            entry.internal = entry.internal or self._is_hierarchical(entry)
+            entry.internal = entry.internal or self._is_hierarchical(entry.view.address)
 
     def _of_windows(self) -> Iterator[tuple[Iterable[int], bytes]]:
         """Yield the words of each window's module, and the window in words."""
@@ -105,10 +105,11 @@ class OmpiInternalCommunicators:
         except TargetReadError:
             return ()
 
-    def _is_hierarchical(self, entry: OmpiEntry) -> bool:
-        """Tell whether coll/han made the communicator, by its info keys."""
+    @kept_while_unchanged
+    def _is_hierarchical(self, address: int) -> bool:
+        """Tell whether coll/han made the communicator at an address, by its info keys."""
         try:
-            info = self._info.at(self._memory, entry.view.address).s_info
+            info = self._info.at(self._memory, address).s_info
             keys = self._containers.list_items(info, "the info keys of a communicator") if info else ()
             return any(self._has_hierarchical_key(key) for key in keys)
         except MqsError:

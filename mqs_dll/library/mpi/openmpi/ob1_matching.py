@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
-from mqs_dll.library.memory import cached_per_sweep
+from mqs_dll.library.memory import kept_while_unchanged
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.groups import MAX_GROUP_SIZE
@@ -33,7 +33,7 @@ class Ob1Lists(NamedTuple):
 
 
 class Ob1Matching:
-    """The matching lists of the communicators of one process, each read once in a sweep."""
+    """The matching lists of the communicators of one process, each read once until it changes."""
 
     def __init__(self, mpi: OmpiProcessContext) -> None:
         self._memory = mpi.memory
@@ -46,16 +46,22 @@ class Ob1Matching:
         self._comm_class = mpi.symbols.need("mca_pml_ob1_comm_t_class")
         self._proc_class = mpi.symbols.need("mca_pml_ob1_comm_proc_t_class")
 
-    @cached_per_sweep
     def lists(self, entry: OmpiEntry) -> Ob1Lists:
         """Return the matching lists of a communicator.
 
         Raises:
             BrokenStructureError: there is something else in their place.
         """
-        comm = self._comm.at(self._memory, entry.view.c_pml_comm)
-        if comm.obj_class != self._comm_class or comm.num_procs > MAX_GROUP_SIZE:
+        lists = self._lists(entry.view.c_pml_comm)
+        if lists is None:
             raise BrokenStructureError(f"communicator {entry.record.name!r} has no matching lists")
+        return lists
+
+    @kept_while_unchanged
+    def _lists(self, address: int) -> Ob1Lists | None:
+        comm = self._comm.at(self._memory, address)
+        if comm.obj_class != self._comm_class or comm.num_procs > MAX_GROUP_SIZE:
+            return None
         lists = Ob1Lists(comm, [], [], [])
         for rank, address in enumerate(self._memory.words(comm.procs, comm.num_procs)):
             if address == 0:  # nobody has dealt with this peer yet
