@@ -246,28 +246,25 @@ class Service:
         queues = self._processes[token]
         if token in self._behind:
             raise self._behind.pop(token)
-        packed: list[bytes] = []
+        listed: list[Operation] = []
+        ends = 0
         try:
-            while len(packed) < most:
-                operation = queues.next_operation()
-                if operation is None:
-                    return Operations(b"".join(packed), IS_END)
-                packed.append(_packed(operation))
+            ends = IS_END if queues.next_operations(listed, most) else 0
         except Exception as failure:
-            if not packed:
+            if not listed:
                 raise
             self._behind[token] = failure
-        return Operations(b"".join(packed), 0)
+        return Operations(b"".join(map(_packed, listed)), ends)
 
 
 def _packed(operation: Operation) -> bytes:
     """Return an mqs_pending_operation, whose text is the last of its fields."""
-    *fields, text = operation
-    packer = _OPERATIONS[min(len(text), TEXT_LINES)]
+    text = operation[-1][:TEXT_LINES]
+    pack = _OPERATIONS[len(text)].pack
     try:
-        return packer.pack(*fields, *text[:TEXT_LINES])
+        return pack(*operation[:-1], *text)
     except struct.error:  # an address beyond a word
-        return packer.pack(*operation._replace(buffer=operation.buffer & _WORD)[:-1], *text[:TEXT_LINES])
+        return pack(*operation._replace(buffer=operation.buffer & _WORD)[:-1], *text)
 
 
 def text_of(error: BaseException) -> str:

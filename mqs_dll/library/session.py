@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqs_dll import __version__
@@ -46,10 +47,6 @@ STANDARD_TEXTS = {
     ResultCode.NO_INFORMATION: "what was asked for can't be seen in this process",
     ResultCode.END_OF_LIST: "the end of the list",
 }
-
-
-MAX_MESSAGE_LENGTH = (1 << 63) - 1
-"""Bytes that the interface can express; counts and sizes of types may both be absurd."""
 
 
 @lru_cache(maxsize=256)
@@ -382,23 +379,34 @@ class ProcessSession(_BaseSession):
         Raises:
             BrokenStructureError: the queue breaks off here; an iteration that failed stays failed.
         """
+        listed: list[Operation] = []
+        return None if self._list(listed, 1) else listed[0]
+
+    @_call
+    def next_operations(self, listed: list[Operation], most: int) -> bool:
+        """Append the next operations to a list, ``most`` at most; return whether there are no more.
+
+        Raises:
+            BrokenStructureError: the queue breaks off behind what was appended; the iteration stays failed.
+        """
+        return self._list(listed, most)
+
+    def _list(self, listed: list[Operation], most: int) -> bool:
         if self._operations is None:
             raise BadCallError("there is no operation iterator: mqs_setup_operation_iterator comes first")
         if self._failure is not None:
             raise self._failure
+        before = len(listed)
         try:
-            operation = next(self._operations, None)
-            if operation is not None and max(operation.desired_length, operation.actual_length) > MAX_MESSAGE_LENGTH:
-                raise BrokenStructureError(
-                    "the queue is broken: an operation says that it has more bytes than memory has"
-                )
+            for operation in islice(self._operations, most):
+                listed.append(operation)
         except MqsError as error:
             self._failure = error
             raise
         except BaseException:  # after which the generator would end as if the queue did
             self._failure = BrokenStructureError("the iteration was cut off before the end of the queue")
             raise
-        return operation
+        return len(listed) - before < most
 
     def _revalidate(self) -> None:
         self._listed.clear()

@@ -920,7 +920,7 @@ def test_a_helper_that_dies_is_an_error_and_the_next_image_has_another(call: str
         f"\n\ndef die():\n    from pathlib import Path\n    if not Path({str(died)!r}).exists():\n"
         f"        Path({str(died)!r}).touch()\n        import os\n        os._exit(1)\n"
     )
-    session, count = re.subn(rf"(    def {call}\(self.*:\n)", r"\1        die()\n", MADE_UP)
+    session, count = re.subn(rf"(    def {call}s?\(self.*:\n)", r"\1        die()\n", MADE_UP)
     assert count > 0
     library = copy_of_package(tmp_path, session=session + once)
     calls = [*SET_UP[1:], "update_communicator_list", "setup_communicator_iterator", "setup_operation_iterator:1"]

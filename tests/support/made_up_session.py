@@ -5,7 +5,7 @@ So the border to C can be tested, with values that no MPI would give, where ther
 
 import threading
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import islice
 
 from mqs_dll.contract.abi import Communicator, Operation, Queue, Status
 from mqs_dll.contract.errors import BadCallError, BrokenStructureError, NoInformation
@@ -76,7 +76,8 @@ class Process:
         self.process = process
         self.lock = threading.RLock()
         self.place = 0
-        self.operations: Iterator[Operation | None] = iter(())
+        self.operations: Iterator[Operation] = iter(())
+        self.breaks_off = False
 
     def has_queues(self) -> str:
         """Return what the process callbacks answered."""
@@ -126,22 +127,22 @@ class Process:
         if queue is Queue.UNEXPECTED:
             raise NoInformation("this transport hides them")
         with self.lock:
-            if queue is Queue.SENDS and self.place == WITHOUT_SENDS:
-                self.operations = iter((None,))
-                return
             receives = [OPERATION, *(OPERATION._replace(actual_tag=number) for number in range(MORE))]
-            self.operations = chain(receives, repeat(None)) if queue is Queue.RECEIVES else iter([OPERATION])
+            self.breaks_off = queue is Queue.SENDS and self.place != WITHOUT_SENDS
+            self.operations = iter(receives if queue is Queue.RECEIVES else [OPERATION] * self.breaks_off)
 
     def take_empty_queues(self) -> list[Queue]:
         """Return the one that can't be seen: who believes this doesn't ask for it."""
         return [Queue.UNEXPECTED]
 
-    def next_operation(self) -> Operation | None:
-        """Return the next operation."""
+    def next_operations(self, listed: list[Operation], most: int) -> bool:
+        """Append the next operations."""
         with self.lock:
-            for operation in self.operations:
-                return operation
-            raise BrokenStructureError("the list breaks off")
+            found = list(islice(self.operations, most))
+            listed.extend(found)
+            if len(found) < most and self.breaks_off:
+                raise BrokenStructureError("the list breaks off")
+            return len(found) < most
 
     def get_global_rank(self) -> int:
         """Fail as no foreseen error does."""

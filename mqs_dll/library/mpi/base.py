@@ -32,6 +32,9 @@ from mqs_dll.library.mpi.transport import EntryT, Transport
 MAX_LISTED = 1 << 14
 """Operations of a queue that are kept for the next sweep."""
 
+MAX_LENGTH = (1 << 63) - 1
+"""Bytes of a message that the interface can express; counts and sizes of types may both be absurd."""
+
 
 class DatatypeReader(Protocol):
     """What knows an MPI's datatypes."""
@@ -161,15 +164,21 @@ class AttachedMpi(ABC, Generic[EntryT]):
 
         Raises:
             NoInformation: after them, there are more operations than are read of a process.
-            BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have.
+            BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have,
+                or has more bytes than there can be.
         """
         listed: list[Operation] = []
         made, excesses = self._memory.cache, self._memory.excesses
-        ranks = range(INVALID_RANK, max(entry.size, entry.label.remote or 0))
+        ranks = max(entry.size, entry.label.remote or 0)
         for operation in walk:
-            for rank in (operation.desired_local_rank, operation.actual_local_rank):
-                if rank not in ranks:
-                    raise BrokenStructureError(f"the queue is broken: an operation names rank {rank} of {ranks.stop}")
+            _, asked, _, _, _, wanted, _, _, other, _, _, length, _ = operation  # there may be a hundred thousand
+            if not (INVALID_RANK <= asked < ranks and INVALID_RANK <= other < ranks):
+                wrong = other if INVALID_RANK <= asked < ranks else asked
+                raise BrokenStructureError(f"the queue is broken: an operation names rank {wrong} of {ranks}")
+            if wanted > MAX_LENGTH or length > MAX_LENGTH:
+                raise BrokenStructureError(
+                    "the queue is broken: an operation says that it has more bytes than memory has"
+                )
             if len(listed) <= MAX_LISTED:
                 listed.append(operation)
             yield operation

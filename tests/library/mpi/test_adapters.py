@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -109,6 +109,32 @@ def test_an_operation_is_of_a_rank_that_its_communicator_has(remote: int | None,
     for wrong in (-2, ranks):
         with pytest.raises(BrokenStructureError, match=f"names rank {wrong} of {ranks}"):
             list(MadeUpMpi(entry, wrong).operations(entry, Queue.RECEIVES))
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"desired_local_rank": 2}, "names rank 2 of 2"),
+        ({"actual_local_rank": 2}, "names rank 2 of 2"),
+        ({"actual_local_rank": -2}, "names rank -2 of 2"),
+        ({"desired_length": 1 << 63}, "more bytes than memory has"),
+        ({"actual_length": 1 << 63}, "more bytes than memory has"),
+        ({"desired_length": (1 << 63) - 1, "actual_length": (1 << 63) - 1}, None),
+    ],
+)
+def test_what_no_operation_can_be_ends_the_queue(
+    fields: dict[str, Any], text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is asked for or has come; those before it are listed."""
+    (good,) = Pending(0).receives(Entry(Label(b"", b"")))
+    monkeypatch.setattr(Pending, "receives", lambda *_: iter([good, good._replace(**fields), good]))
+    walk = MadeUpMpi(entry := Entry(Label(b"", b""))).operations(entry, Queue.RECEIVES)
+    assert next(walk) == good
+    if text is None:
+        assert len(list(walk)) == 2
+    else:
+        with pytest.raises(BrokenStructureError, match=text):
+            next(walk)
 
 
 @pytest.mark.parametrize("most", [1, 3, 4])
