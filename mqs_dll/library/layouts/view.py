@@ -169,6 +169,15 @@ class Reader(Generic[ViewT]):
         values = memory.unpack(self._format, address + self.start)
         return self._record((address, *values, *self._constant_values))
 
+    def values(self, memory: Memory, *attributes: str) -> Callable[[int], tuple[Any, ...]]:
+        """Return what reads the struct at an address as ``at`` does, and returns these members alone, in this order.
+
+        It takes half the time, where there may be very many structs.
+        """
+        format, start, unpack = self._format, self.start, memory.unpack
+        pick = itemgetter(*map(self._names.index, attributes))
+        return lambda address: pick(unpack(format, address + start))
+
     def within(self, data: bytes, offset: int, address: int) -> ViewT:
         """Return the struct at ``address``, which was read before: it begins at an offset of some bytes."""
         values = self._format.unpack_from(data, offset + self.start)

@@ -119,7 +119,14 @@ def message(
     status: Status, rank: int, world: int, tag: int, length: int, buffer: int, *texts: str | bytes | None
 ) -> Operation:
     """Return an unexpected message from a rank of a communicator, and of MPI_COMM_WORLD."""
-    return send(status, rank, world, tag, length, buffer, *texts, system_buffer=True)
+    return message_with(lines(*texts), status, rank, world, tag, length, buffer)
+
+
+def message_with(
+    text: tuple[bytes, ...], status: Status, rank: int, world: int, tag: int, length: int, buffer: int
+) -> Operation:
+    """Return the same with a text that is made already: most messages of a flood have the same."""
+    return _operation((status, rank, world, False, tag, length, True, buffer, rank, world, tag, length, text))
 
 
 def note(*texts: str | bytes | None, rank: int = INVALID_RANK, world: int = INVALID_RANK) -> Operation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
@@ -13,8 +13,6 @@ from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
 RequestT = TypeVar("RequestT", bound=views.OmpiRequest)
-
-NOTHING_KNOWN: Mapping[int, views.RecvRequest] = {}
 
 LIST_SLACK = 64
 """A process that was stopped in the middle of an update may have linked items that it has not counted yet."""
@@ -70,15 +68,21 @@ class Containers:
         self._memory.charge_objects(OBJECTS_OF_A_SLOT * (array.size - pointers.count(0)))
         return [(slot, pointer) for slot, pointer in enumerate(pointers) if pointer]
 
-    def list_items(
-        self, address: int, what: str, known: Mapping[int, views.RecvRequest] = NOTHING_KNOWN
-    ) -> Iterator[int]:
+    def following(self, address: int) -> int:
+        """Return the address of the item that is linked behind the one at an address.
+
+        Raises:
+            TargetReadError: the link can't be read.
+        """
+        return self._memory.pointer(address + self._next)
+
+    def list_items(self, address: int, what: str, following: Callable[[int], int] | None = None) -> Iterator[int]:
         """Yield the addresses of the items of an opal_list_t in its order.
 
         Args:
             address: of the list.
             what: it is, for a sentence.
-            known: items that were read already, by their addresses.
+            following: does what ``following`` above does, where the caller reads more of an item than its link.
 
         Raises:
             BrokenStructureError: after the items that could be reached.
@@ -89,29 +93,31 @@ class Containers:
             return
         if head.opal_list_length > MAX_COUNT:
             raise BrokenStructureError(f"{what} is broken: it says that it has {head.opal_list_length} items")
-        yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what, known)
+        yield from self.ring(head.first, sentinel, head.opal_list_length + LIST_SLACK, what, following)
 
     def ring(
-        self, first: int, end: int, limit: int, what: str, known: Mapping[int, views.RecvRequest] = NOTHING_KNOWN
+        self, first: int, end: int, limit: int, what: str, following: Callable[[int], int] | None = None
     ) -> Iterator[int]:
         """Yield ``first`` and the items linked behind it, up to ``end``, which is not yielded.
+
+        An item's link is read before the item is yielded.
 
         Raises:
             BrokenStructureError: after the items that could be reached.
         """
+        following = following or self.following
         seen: set[int] = set()
         address = first
         while address != end:
             if address in seen or len(seen) >= limit:
                 raise BrokenStructureError(f"{what} is broken after {len(seen)}: it does not come back to its head")
-            item = known.get(address)
             try:
-                following = self._memory.pointer(address + self._next) if item is None else item.item_next
+                behind = following(address)
             except TargetReadError as error:
                 raise BrokenStructureError(f"{what} is broken after {len(seen)}: {error}") from error
             seen.add(address)
             yield address
-            address = following
+            address = behind
 
     def pool_elements(self, address: int, reader: Reader[RequestT]) -> list[RequestT]:
         """Return the elements of an opal_free_list_t of requests that somebody uses.

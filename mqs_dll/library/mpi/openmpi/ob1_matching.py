@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, MqsError
@@ -89,15 +89,20 @@ class Ob1Matching:
             entry: whose receives.
             known: those that were read already, by their addresses.
         """
+
+        def following(address: int) -> int:
+            request = known.get(address)
+            return self._containers.following(address) if request is None else request.item_next
+
         addresses: list[int] = []
         try:
             lists = self.lists(entry)
             head = lists.comm.address + lists.comm.wild_receives
             if lists.comm.first_wild_receive != head + self._sentinel:
-                addresses.extend(self._containers.list_items(head, "the list of receives from any source", known))
+                addresses.extend(self._containers.list_items(head, "the list of receives from any source", following))
             for rank, proc in lists.awaited:
                 head = proc.address + proc.specific_receives
-                addresses.extend(self._containers.list_items(head, f"the list of receives from {rank}", known))
+                addresses.extend(self._containers.list_items(head, f"the list of receives from {rank}", following))
         except MqsError as error:
             return addresses, error
         return addresses, None
@@ -116,8 +121,13 @@ class Ob1Matching:
         except MqsError:
             return {}
 
-    def fragments(self, peer: Ob1Peer) -> Iterator[int]:
-        """Return the addresses of a peer's messages that no receive has matched, in the order of sending."""
+    def fragments(self, peer: Ob1Peer, following: Callable[[int], int]) -> Iterator[int]:
+        """Return the addresses of a peer's messages that no receive has matched, in the order of sending.
+
+        Args:
+            peer: whose.
+            following: as of ``Containers.list_items``.
+        """
         rank, proc = peer
         head = proc.address + proc.unexpected_frags
-        return self._containers.list_items(head, f"the list of unexpected messages from {rank}")
+        return self._containers.list_items(head, f"the list of unexpected messages from {rank}", following)

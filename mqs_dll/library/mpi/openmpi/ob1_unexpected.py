@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 from mqs_dll.contract.abi import Operation, Status
-from mqs_dll.contract.errors import BrokenStructureError, MqsError
+from mqs_dll.contract.errors import BrokenStructureError, MqsError, TargetReadError
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.envelopes import message, note
+from mqs_dll.library.mpi.envelopes import lines, message_with, note
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.communicators import OmpiEntry
 from mqs_dll.library.mpi.openmpi.containers import MAX_COUNT
@@ -32,6 +34,9 @@ CID_BYTES = 32
 """An extended context id that stands before the match header in the first messages on a communicator (since 5.0.0)."""
 
 
+_COMPLETE, _PENDING = Status.COMPLETE, Status.PENDING
+
+
 class Unexpected:
     """Decodes the messages of one process."""
 
@@ -40,7 +45,14 @@ class Unexpected:
         self._containers = mpi.containers
         self._matching = matching
         self._fragment = views.Ob1RecvFrag.bind(mpi.layouts)
+        self._hdr = self._fragment.constant("hdr")
+        self._read_values = self._fragment.values(
+            mpi.memory,
+            *("opal_list_next", "obj_class", "type", "hdr_src", "hdr_tag", "hdr_msg_length"),
+            *("num_segments", "segment_address", "segment_length"),
+        )
         self._header = views.Ob1Header.bind(mpi.layouts)
+        self._match_bytes = PADDED_MATCH_BYTES if "hdr_padding" in self._header.offsets else MATCH_BYTES
         self._class = mpi.symbols.need("mca_pml_ob1_recv_frag_t_class")
         self._component = mpi.symbols.get("mca_pml_ob1")
         self._foreign = views.Ob1Component.bind(mpi.layouts).constant("non_existing_communicator_pending")
@@ -56,8 +68,7 @@ class Unexpected:
         world = entry.peers()
         last_probed = lists.comm.last_probed
         for peer in sorted(lists.senders, key=lambda each: (each.rank <= last_probed, each.rank)):
-            for address in self._matching.fragments(peer):
-                yield self._operation(self._read(address), peer.rank, world, nonblocking_base)
+            yield from self._messages(peer, world_rank(world, peer.rank), nonblocking_base)
         for peer in lists.early:
             yield self._early_note(peer, world)
         if entry.is_world:
@@ -66,51 +77,67 @@ class Unexpected:
     def _read(self, address: int) -> views.Ob1RecvFrag:
         fragment = self._fragment.at(self._memory, address)
         if fragment.obj_class != self._class:
-            raise BrokenStructureError(f"there is no message at {address:#x}")
+            raise _no_message(address)
         return fragment
 
-    def _header_of(self, fragment: views.Ob1RecvFrag) -> tuple[views.Ob1Header, int]:
-        """Return the match header of a message, and the bytes that its segment counts too many before it.
+    def _header_of(self, fragment: views.Ob1RecvFrag) -> views.Ob1RecvFrag | views.Ob1Header:
+        """Return what has the members of a message's match header."""
+        return fragment if fragment.type != CID else self._behind_prefix(fragment.address)
 
-        A message that was parked for an unknown communicator keeps its prefix: only its segment's address has moved.
+    def _behind_prefix(self, address: int) -> views.Ob1Header:
+        """Return the match header of the message at an address, which has an extended context id before it.
+
+        A message that was parked for an unknown communicator keeps this prefix: only its segment's address has moved.
         """
-        header = self._header.at(self._memory, fragment.address + fragment.hdr)
-        if header.type != CID:
-            return header, 0
-        return self._header.at(self._memory, header.address + CID_BYTES), CID_BYTES
+        return self._header.at(self._memory, address + self._hdr + CID_BYTES)
 
-    def _operation(
-        self, fragment: views.Ob1RecvFrag, rank: int, world: Sequence[int], nonblocking_base: int
-    ) -> Operation:
-        header, prefix = self._header_of(fragment)
-        arrived = fragment.segment_length - prefix
-        if header.type == MATCH:
-            padded = header.hdr_padding is not None
-            own = PADDED_MATCH_BYTES if padded else MATCH_BYTES
-            length = here = arrived - own
-            how = "eager: all of it is here"
-        elif header.type == RNDV:
-            own = RNDV_BYTES
-            length, here = header.hdr_msg_length, arrived - own
-            how = f"rendezvous: {here} of {length} bytes are here"
-        elif header.type == RGET:
-            own = here = 0
-            length = header.hdr_msg_length
-            how = f"rendezvous: its {length} bytes are with the sender"
-        else:
-            raise BrokenStructureError(f"the message at {fragment.address:#x} has a header of type {header.type:#x}")
-        if header.hdr_src != rank or not 0 <= here <= length or fragment.num_segments > MAX_COUNT:
-            raise BrokenStructureError(f"the message at {fragment.address:#x} contradicts itself")
-        return message(
-            Status.COMPLETE if here == length else Status.PENDING,
-            rank,
-            world_rank(world, rank),
-            header.hdr_tag,
-            length,
-            fragment.segment_address + own if here else 0,
-            how,
-            tag_text(header.hdr_tag, nonblocking_base),
-        )
+    def _messages(self, peer: Ob1Peer, world: int, nonblocking_base: int) -> Iterator[Operation]:
+        """Yield the messages of a peer, whose rank in MPI_COMM_WORLD is given; there may be a hundred thousand."""
+        rank, read = peer.rank, self._read_values
+        values: tuple[Any, ...] | None = None
+
+        def following(address: int) -> int:
+            nonlocal values
+            try:
+                values = read(address)
+            except TargetReadError:  # the link, as all that was in front of it, counts before the message
+                values = None
+                return self._containers.following(address)
+            return int(values[0])
+
+        for address in self._matching.fragments(peer, following):
+            _, obj_class, kind, source, tag, announced, segments, buffer, arrived = values or read(address)
+            if obj_class != self._class:
+                raise _no_message(address)
+            if kind == CID:
+                header = self._behind_prefix(address)
+                kind, source, tag, announced = header.type, header.hdr_src, header.hdr_tag, header.hdr_msg_length
+                arrived -= CID_BYTES
+            if kind == MATCH:
+                own = self._match_bytes
+                length = here = arrived - own
+                how = "eager: all of it is here"
+            elif kind == RNDV:
+                own = RNDV_BYTES
+                length, here = announced, arrived - own
+                how = f"rendezvous: {here} of {length} bytes are here"
+            elif kind == RGET:
+                own = here = 0
+                length = announced
+                how = f"rendezvous: its {length} bytes are with the sender"
+            else:
+                raise BrokenStructureError(f"the message at {address:#x} has a header of type {kind:#x}")
+            if source != rank or not 0 <= here <= length or segments > MAX_COUNT:
+                raise BrokenStructureError(f"the message at {address:#x} contradicts itself")
+            yield message_with(
+                _text(how, tag_text(tag, nonblocking_base) if tag < 0 else None),
+                _COMPLETE if here == length else _PENDING,
+                rank,
+                world,
+                tag,
+                length,
+                buffer + own if here else 0,
+            )
 
     # ------------------------------------------------------------ messages that can't be matched yet
 
@@ -150,9 +177,18 @@ class Unexpected:
         broken = None
         try:
             for address in self._containers.list_items(pending, "the list of messages on unknown communicators"):
-                header, _ = self._header_of(self._read(address))
-                numbers[header.hdr_ctx] += 1
+                numbers[self._header_of(self._read(address)).hdr_ctx] += 1
         except MqsError as error:
             broken = str(error)
         if numbers or broken:
             yield foreign_note(numbers, broken)
+
+
+def _no_message(address: int) -> BrokenStructureError:
+    return BrokenStructureError(f"there is no message at {address:#x}")
+
+
+@lru_cache(maxsize=256)
+def _text(*texts: str | None) -> tuple[bytes, ...]:
+    """Return the lines of a message, which many have in common."""
+    return lines(*texts)

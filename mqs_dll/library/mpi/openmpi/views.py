@@ -201,13 +201,21 @@ class Ob1Proc(View):
     first_unexpected_frag: int = first_item("mca_pml_ob1_comm_proc_t", "unexpected_frags")
 
 
+_FRAG_HDR = ("mca_pml_ob1_recv_frag_t", "hdr")
+
+
 class Ob1RecvFrag(View):
-    """A message, or the head of one, that no receive has matched."""
+    """A message, or the head of one, that no receive has matched, with its header as Ob1Header has it."""
 
     struct = "mca_pml_ob1_recv_frag_t"
     obj_class: int = pointer("opal_object_t")
     opal_list_next: int = pointer("opal_list_item_t")
     hdr: int = inside()
+    type: int = uint8(*_FRAG_HDR, "mca_pml_ob1_match_hdr_t", name="hdr_common")
+    hdr_ctx: int = uint16(*_FRAG_HDR, "mca_pml_ob1_match_hdr_t")
+    hdr_src: int = int32(*_FRAG_HDR, "mca_pml_ob1_match_hdr_t")
+    hdr_tag: int = int32(*_FRAG_HDR, "mca_pml_ob1_match_hdr_t")
+    hdr_msg_length: int = uint64(*_FRAG_HDR, "mca_pml_ob1_rendezvous_hdr_t")
     num_segments: int = uint64()
     range: int = pointer()
     segment_address: int = pointer("mca_pml_ob1_recv_frag_t", "segments", "mca_btl_base_segment_t", name="seg_addr")
@@ -215,7 +223,7 @@ class Ob1RecvFrag(View):
 
 
 class Ob1Header(View):
-    """The header that came with a message."""
+    """A header that came with a message."""
 
     struct = "mca_pml_ob1_match_hdr_t"
     type: int = uint8(name="hdr_common")
