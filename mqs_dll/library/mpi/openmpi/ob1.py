@@ -103,8 +103,9 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         counts = self._matching.counts(entry)
         next_to_match = {peer: phrases.NEXT_TO_MATCH(*numbers).encode() for peer, numbers in counts.items()}
         keeps_request = self._holds_request(self._cached_recv)
+        peers = entry.peers() if requests else ()
         for request in sorted(requests.values(), key=attrgetter("req_sequence")):
-            yield self._receive(request, entry.peers(), next_to_match.get(request.req_peer), keeps_request)
+            yield self._receive(request, peers, next_to_match.get(request.req_peer), keeps_request)
         if broken is not None:
             raise broken
 
@@ -152,8 +153,9 @@ class PmlOb1(PooledPml[views.RecvRequest, views.SendRequest]):
         """Yield the sends of a communicator, by destination, and for each in the order of sending."""
         requests = self._send.of(entry.view.address)
         keeps_request = self._holds_request(self._cached_send)
+        peers = entry.peers() if requests else ()
         for request in sorted(requests, key=attrgetter("req_peer", "req_sequence")):
-            yield self._send_operation(request, entry.peers(), keeps_request)
+            yield self._send_operation(request, peers, keeps_request)
 
     def _send_operation(self, request: views.SendRequest, peers: Sequence[int], keeps_request: bool) -> Operation:
         _, elements = self._elements(request.req_datatype, request.req_count)
