@@ -100,7 +100,7 @@ class Unexpected:
             nonlocal values
             try:
                 values = read(address)
-            except TargetReadError:  # the link, as all that was in front of it, counts before the message
+            except TargetReadError:  # without its link the list is broken; without the rest the message can't be read
                 values = None
                 return self._containers.following(address)
             return int(values[0])
