@@ -228,15 +228,15 @@ class Service:
 
     def setup_operation_iterator(self, token: int, queue: int, most: int) -> Operations:
         """Start to list a queue of the communicator under the cursor; return the first, as next_operations does."""
-        self._moved(token).setup_operation_iterator(_QUEUES[queue])
+        queues = self._moved(token)
+        queues.setup_operation_iterator(_QUEUES[queue])
+        if queues.also_empty:
+            return Operations(b"", IS_END | sum([IS_END << 1 + each for each in queues.also_empty]))
         try:
-            first = self.next_operations(token, most)
+            return self.next_operations(token, most)
         except Exception as failure:
             self._behind[token] = failure
             return Operations(b"", 0)
-        if first.data or not first.ends:
-            return first
-        return Operations(b"", IS_END | sum(IS_END << 1 + each for each in self._processes[token].take_empty_queues()))
 
     def next_operations(self, token: int, most: int) -> Operations:
         """Return as many operations as are left in the queue, ``most`` at most.

@@ -49,6 +49,9 @@ STANDARD_TEXTS = {
 }
 
 
+_QUEUES = tuple(Queue)
+
+
 @lru_cache(maxsize=256)
 def explain(code: int) -> str:
     """Return a sentence for any result code, without the details of a particular failure."""
@@ -190,6 +193,9 @@ class ProcessSession(_BaseSession):
         self._operations: Iterator[Operation] | None = None
         self._failure: MqsError | None = None
         self._listed: set[tuple[int, Queue]] = set()
+        self.also_empty: tuple[Queue, ...] = ()
+        """The queues that are as empty as the one that was set up last, and count as set up, too: who sets up one of
+        them all the same starts a new sweep."""
 
     def start(self) -> None:
         """Start a call: it may read as much as any."""
@@ -357,20 +363,13 @@ class ProcessSession(_BaseSession):
         if (self._cursor, queue) in self._listed:
             self._revalidate()
         self._listed.add((self._cursor, queue))
-        self._operations = self._attach().operations(entry, Queue(queue))
+        mpi = self._attach()
+        self._operations = mpi.operations(entry, queue)
         self._failure = None
-
-    @_call
-    def take_empty_queues(self) -> list[Queue]:
-        """Return which queues of the communicator under the cursor are known to be empty: they count as set up.
-
-        Who sets one of them up with setup_operation_iterator all the same starts a new sweep.
-        """
-        entry, cursor = self._need_current(), self._cursor
-        assert cursor is not None
-        found = [each for each in self._attach().known_empty(entry) if (cursor, each) not in self._listed]
-        self._listed.update((cursor, each) for each in found)
-        return found
+        self.also_empty = ()
+        if mpi.is_known_empty(entry):
+            self.also_empty = tuple([each for each in _QUEUES if (self._cursor, each) not in self._listed])
+            self._listed.update([(self._cursor, each) for each in self.also_empty])
 
     @_call
     def next_operation(self) -> Operation | None:

@@ -78,6 +78,7 @@ class Process:
         self.place = 0
         self.operations: Iterator[Operation] = iter(())
         self.breaks_off = False
+        self.also_empty: tuple[Queue, ...] = ()
 
     def has_queues(self) -> str:
         """Return what the process callbacks answered."""
@@ -122,18 +123,16 @@ class Process:
     def setup_operation_iterator(self, queue: Queue) -> None:
         """Start with a queue: sends break off, receives are fine, unexpected messages can't be seen.
 
-        The second communicator has no sends.
+        The second communicator has no sends, and says that the messages aren't there either.
         """
         if queue is Queue.UNEXPECTED:
             raise NoInformation("this transport hides them")
         with self.lock:
             receives = [OPERATION, *(OPERATION._replace(actual_tag=number) for number in range(MORE))]
-            self.breaks_off = queue is Queue.SENDS and self.place != WITHOUT_SENDS
+            is_empty = queue is Queue.SENDS and self.place == WITHOUT_SENDS
+            self.also_empty = (Queue.UNEXPECTED,) * is_empty
+            self.breaks_off = queue is Queue.SENDS and not is_empty
             self.operations = iter(receives if queue is Queue.RECEIVES else [OPERATION] * self.breaks_off)
-
-    def take_empty_queues(self) -> list[Queue]:
-        """Return the one that can't be seen: who believes this doesn't ask for it."""
-        return [Queue.UNEXPECTED]
 
     def next_operations(self, listed: list[Operation], most: int) -> bool:
         """Append the next operations."""

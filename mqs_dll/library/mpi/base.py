@@ -36,6 +36,10 @@ MAX_LENGTH = (1 << 63) - 1
 """Bytes of a message that the interface can express; counts and sizes of types may both be absurd."""
 
 
+_NONE: tuple[Operation, ...] = ()
+"""What is listed of each queue of a communicator that surely has no operation."""
+
+
 class DatatypeReader(Protocol):
     """What knows an MPI's datatypes."""
 
@@ -134,13 +138,13 @@ class AttachedMpi(ABC, Generic[EntryT]):
         """
         listed = self._memory.cache.get((entry, queue))
         if listed is None and self._is_empty(entry):
-            listed = ()
-            self._memory.cache.update(dict.fromkeys(((entry, each) for each in Queue), listed))
+            listed = _NONE
+            self._memory.cache.update({(entry, each): _NONE for each in Queue})
         return self._walk(entry, queue) if listed is None else iter(listed)
 
-    def known_empty(self, entry: EntryT) -> list[Queue]:
-        """Return the queues of a communicator of which this sweep knows that nothing is in them."""
-        return [queue for queue in Queue if self._memory.cache.get((entry, queue)) == ()]
+    def is_known_empty(self, entry: EntryT) -> bool:
+        """Return whether this sweep knows that a communicator has no operation in any queue."""
+        return self._memory.cache.get((entry, Queue.SENDS)) is _NONE
 
     def _is_empty(self, entry: EntryT) -> bool:
         """Return whether a communicator surely has no operation."""
@@ -167,7 +171,7 @@ class AttachedMpi(ABC, Generic[EntryT]):
             BrokenStructureError: what the walk raises; or an operation names a rank that its communicator doesn't have,
                 or has more bytes than there can be.
         """
-        listed: list[Operation] = []
+        listed: list[Operation] | None = []
         made, excesses = self._memory.cache, self._memory.excesses
         ranks = max(entry.size, entry.label.remote or 0)
         for operation in walk:
@@ -179,11 +183,13 @@ class AttachedMpi(ABC, Generic[EntryT]):
                 raise BrokenStructureError(
                     "the queue is broken: an operation says that it has more bytes than memory has"
                 )
-            if len(listed) <= MAX_LISTED:
+            if listed is not None:
                 listed.append(operation)
+                if len(listed) > MAX_LISTED:
+                    listed = None
             yield operation
         self._transport.check_whole()
-        if len(listed) <= MAX_LISTED and self._memory.excesses == excesses:
+        if listed is not None and self._memory.excesses == excesses:
             made[entry, queue] = listed
 
     def datatypes(self) -> list[Datatype]:
