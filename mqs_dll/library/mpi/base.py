@@ -115,7 +115,8 @@ class AttachedMpi(ABC, Generic[EntryT]):
         entries = self.read_communicators()
         for entry in entries:
             freed = entry.is_held_only_by(self._transport.requests_of(entry))
-            entry.relabel(freed=freed, internal=entry.internal)
+            if freed or entry.internal:
+                entry.relabel(freed=freed, internal=entry.internal)
             entry.internal = entry.internal and not self._is_in_use(entry)
         return entries
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.view import Reader
-from mqs_dll.library.memory import WORD, Memory
+from mqs_dll.library.memory import POINTER, WORD, Memory
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
 
@@ -75,6 +75,11 @@ class Containers:
             TargetReadError: the link can't be read.
         """
         return self._memory.pointer(address + self._next)
+
+    def link_in(self, item: bytes) -> int:
+        """Return the address of the item that is linked behind one whose first bytes were read."""
+        (link,) = POINTER.unpack_from(item, self._next)
+        return int(link)
 
     def list_items(self, address: int, what: str, following: Callable[[int], int] | None = None) -> Iterator[int]:
         """Yield the addresses of the items of an opal_list_t in its order.

@@ -110,13 +110,19 @@ class OmpiInternalCommunicators:
         """Tell whether coll/han made the communicator at an address, by its info keys."""
         try:
             info = self._info.at(self._memory, address).s_info
-            keys = self._containers.list_items(info, "the info keys of a communicator") if info else ()
-            return any(self._has_hierarchical_key(key) for key in keys)
+            texts: dict[int, bytes] = {}
+
+            def following(key: int) -> int:
+                """Read all of a key at once."""
+                texts[key] = self._memory.read(key, INFO_ENTRY_BYTES)
+                return self._containers.link_in(texts[key])
+
+            keys = self._containers.list_items(info, "the info keys of a communicator", following) if info else ()
+            return any(self._has_hierarchical_key(key, texts[key]) for key in keys)
         except MqsError:
             return False
 
-    def _has_hierarchical_key(self, entry: int) -> bool:
-        text = self._memory.read(entry, INFO_ENTRY_BYTES)
+    def _has_hierarchical_key(self, entry: int, text: bytes) -> bool:
         if HIERARCHICAL.search(text):
             return True
         if TEXT.match(text, INFO_KEY_OFFSET):
