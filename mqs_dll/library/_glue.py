@@ -299,7 +299,8 @@ def mqspy_next_communicator(token: int) -> int:
 
 
 def _give(found: Operations, operations: Any, count: Any, ends: Any) -> int:
-    _fill(operations, found.data)
+    if found.data:
+        _fill(operations, found.data)
     count[0], ends[0] = len(found.data) // OPERATION_SIZE, found.ends
     return OK
 
