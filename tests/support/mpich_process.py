@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import cast
 
 from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.profiles import available
-from mqs_dll.library.layouts.view import View
+from mqs_dll.library.layouts.view import Rows, View
 from mqs_dll.library.memory import PAGE, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary
 from mqs_dll.library.mpi.mpich import handles, views
@@ -35,9 +36,17 @@ class _Pools:
     def __init__(self) -> None:
         self.addresses: dict[int, list[int]] = {handles.COMM: [], handles.REQUEST: []}
         self.by_class: dict[int, list[object]] = {handles.DATATYPE: []}
+        self.memory: Memory | None = None
 
     def live(self, cls: int, most: int | None = None) -> list[int]:
         return self.addresses.get(cls, [])[:most]
+
+    def in_use(self, cls: int) -> Iterator[tuple[Rows, list[int]]]:
+        assert self.memory is not None
+        addresses = self.addresses[cls]
+        if addresses:
+            data = self.memory.locate(addresses[0], PAGE * len(addresses))
+            yield Rows(addresses[0], len(addresses), PAGE, *data), list(range(len(addresses)))
 
     def size_of(self, cls: int) -> int:
         return PAGE
@@ -122,6 +131,7 @@ class MpichProcess:
     def parts(self, device: str) -> MpichProcessContext:
         """Return what a device reads from."""
         memory, pools = self._memory(), cast(Pools, self._pools)
+        self._pools.memory = memory
         return MpichProcessContext(
             NoSymbols(),
             memory,

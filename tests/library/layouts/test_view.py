@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from mqs_dll.contract.abi import LayoutOrigin
-from mqs_dll.contract.errors import LayoutError
+from mqs_dll.contract.errors import BrokenStructureError, LayoutError
 from mqs_dll.library.layouts.layout import DEBUG_INFORMATION, Layouts, StructLayout, from_debugger
-from mqs_dll.library.layouts.view import View, chars, inside, int32, pointer, uint8, uint16, wanted_members
+from mqs_dll.library.layouts.view import Rows, View, chars, inside, int32, pointer, uint8, uint16, wanted_members
 from mqs_dll.library.memory import Memory
 from tests.support.memory_image import MemoryImage, NoSymbols
 
@@ -62,6 +62,27 @@ def test_a_view_reads_its_struct_in_one_fetch() -> None:
     assert (view.count, view.link, view.flags, view.second, view.deep) == (-3, 0x1234, 0xBEEF, 9, -5)
     assert (view.items, view.text, view.newer, view.address) == (40, b"text", None, BASE)
     assert len(target.fetches) == 1
+
+
+def _rows(number: int, stride: int = 16) -> Rows:
+    data = b"".join(struct.pack("<iiQ", -place, 7, 0x1000 + place) for place in range(3))
+    return Rows(BASE, number, stride, b"before" + data, len(b"before"))
+
+
+def test_a_column_is_a_member_of_many_structs() -> None:
+    """Signs are kept, and each row is the view that it would be alone."""
+    reader, rows = Base.bind(LAYOUTS), _rows(3)
+    assert reader.column(rows, "count") == [0, -1, -2]
+    assert reader.column(rows, "link") == [reader.row(rows, place).link for place in range(3)]
+    assert (reader.row(rows, 2).count, reader.row(rows, 2).address) == (-2, BASE + 32)
+    assert reader.column(_rows(0), "count") == []
+
+
+@pytest.mark.parametrize("rows", [_rows(4), _rows(2, 20), _rows(2, 8)], ids=["too few bytes", "odd", "too close"])
+def test_a_column_ends_with_the_bytes_that_were_read(rows: Rows) -> None:
+    """Nothing is made up of what lies behind the structs, or of their neighbours."""
+    with pytest.raises(BrokenStructureError, match="no room for link"):
+        Base.bind(LAYOUTS).column(rows, "link")
 
 
 def test_a_missing_member_is_refused_unless_it_is_optional() -> None:

@@ -101,8 +101,10 @@ class Started:
         """Return the persistent requests of sends that no request of a pool does the work of, by communicator."""
         requests = self._mpi.requests
         found: defaultdict[int, list[views.MpirRequest]] = defaultdict(list)
-        for each in _started(requests):
-            if requests.kind(each) is RequestKind.PREQUEST_SEND and each.real_request not in requests.live():
+        sends = [each for each in _started(requests) if requests.kind(each) is RequestKind.PREQUEST_SEND]
+        done = requests.unknown(each.real_request for each in sends)
+        for each in sends:
+            if each.real_request in done:
                 found[each.comm].append(each)
         return found
 

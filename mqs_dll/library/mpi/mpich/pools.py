@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mqs_dll.contract.errors import BrokenStructureError, LayoutError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import Rows
 from mqs_dll.library.memory import BLOCK, MAX_FETCH, WORD, Memory
 from mqs_dll.library.mpi.elf import LoadedLibrary, find_bytes
 from mqs_dll.library.mpi.mpich import handles, views
@@ -139,8 +140,17 @@ class Pools:
         Raises:
             BrokenStructureError, TargetReadError: a pool contradicts itself or can't be read.
         """
-        found = (address for pool in self.by_class.get(cls, ()) for address in self._live(pool))
+        found = (rows.address + place * rows.stride for rows, places in self.in_use(cls) for place in places)
         return list(islice(found, most))
+
+    def in_use(self, cls: int) -> Iterator[tuple[Rows, list[int]]]:
+        """Yield a class's objects piece by piece, each with the places of those that are in use.
+
+        Raises:
+            BrokenStructureError, TargetReadError: a pool contradicts itself or can't be read.
+        """
+        for pool in self.by_class.get(cls, ()):
+            yield from self._in_use(pool)
 
     def not_free(self, cls: int) -> list[int]:
         """Return the addresses of a class's objects that are not on the chain of free ones.
@@ -210,16 +220,14 @@ class Pools:
         )
         return OBJECTS_OF_A_LARGE_BLOCK if goes_on else OBJECTS_OF_A_BLOCK
 
-    def _live(self, pool: ObjectPool) -> Iterator[int]:
-        """Yield the addresses of a pool's objects in use.
+    def _in_use(self, pool: ObjectPool) -> Iterator[tuple[Rows, list[int]]]:
+        """Yield the objects of one pool.
 
         The first objects are used first, and of most pools few ever were: it is read in pieces, each larger than all
         before it, until there are as many in use as its record says.
         """
-        reference_counts = self._head.offsets["ref_count"] // 4
-        words = self._head.offsets["handle"] // 4
         arrays = list(self.arrays(pool))
-        left = self._in_use(pool, sum(array.objects for array in arrays))
+        left = self._count_in_use(pool, sum(array.objects for array in arrays))
         read = 0
         for array in arrays:
             start = 0
@@ -228,16 +236,16 @@ class Pools:
                 count = min(max(piece // pool.size, 1), array.objects - start)
                 address = array.address + start * pool.size
                 data, offset = self.memory.locate(address, count * pool.size)
-                chunk = memoryview(data)[offset : offset + count * pool.size].cast("I")
-                _check_heads(chunk[words :: pool.size // 4].tolist(), array.first_handle, pool)
-                counts = chunk[reference_counts :: pool.size // 4].tolist()
-                found = [address + index * pool.size for index, references in enumerate(counts) if references]
-                yield from found
-                left -= len(found)
+                rows = Rows(address, count, pool.size, data, offset)
+                _check_heads(self._head.column(rows, "handle"), array.first_handle, pool)
+                counts = self._head.column(rows, "ref_count")
+                places = [place for place, references in enumerate(counts) if references]
+                yield rows, places
+                left -= len(places)
                 start += count
                 read += count * pool.size
 
-    def _in_use(self, pool: ObjectPool, objects: int) -> int:
+    def _count_in_use(self, pool: ObjectPool, objects: int) -> int:
         """Return how many of a pool's objects are in use at most: what its record says, where it counts them."""
         counts = self._alloc.at(self.memory, pool.record)
         free = counts.num_avail

@@ -5,12 +5,16 @@ Source: src/include/mpir_request.h of 3.4.3 to 5.0.1.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mqs_dll.contract import phrases
+from mqs_dll.contract.errors import BrokenStructureError
 from mqs_dll.library.layouts.layout import Layouts
+from mqs_dll.library.layouts.view import Rows
 from mqs_dll.library.memory import Memory, cached_per_sweep
 from mqs_dll.library.mpi.mpich import handles, views
 from mqs_dll.library.mpi.mpich.pools import Pools
@@ -118,6 +122,22 @@ class DeviceRequest:
         return phrases.FREED() if self.freed else None
 
 
+class Apart(Protocol):
+    """Requests of which there may be so many that they are no views."""
+
+    addresses: array[int]
+
+    def take(self, rows: Rows, places: list[int]) -> list[int]:
+        """Take from some requests in use, by their places, those that are to be here; return the others' places."""
+
+
+class Live(NamedTuple):
+    """What was read of the requests in use."""
+
+    by_address: dict[int, views.MpirRequest]
+    apart: Apart | None
+
+
 class MpichRequests:
     """The requests in use of one process."""
 
@@ -129,21 +149,53 @@ class MpichRequests:
         self.values = values_of(layouts)
         self.are_cut = False
         """Whether there are more than were read."""
+        self.new_apart: Callable[[], Apart] | None = None
+        """Makes what takes those requests that the device reads in another way; they are not in ``live``."""
 
     @cached_per_sweep
+    def _read(self) -> Live:
+        """Return the requests in use, MAX_LIVE of them at most."""
+        found = Live({}, self.new_apart() if self.new_apart is not None else None)
+        left, self.are_cut = MAX_LIVE, False
+        for rows, places in self._pools.in_use(handles.REQUEST):
+            self._memory.charge(len(places))
+            self.are_cut, places = len(places) > left, places[:left]
+            left -= len(places)
+            if found.apart is not None:
+                places = found.apart.take(rows, places)
+            if places and self._reader.end > rows.stride:
+                raise BrokenStructureError(f"a pool says that its requests are {rows.stride} bytes apart")
+            made = (self._reader.row(rows, place) for place in places)
+            found.by_address.update((request.address, request) for request in made)
+            if self.are_cut:
+                break
+        return found
+
     def live(self) -> dict[int, views.MpirRequest]:
-        """Return the requests in use by their address, in the order of the pools; MAX_LIVE of them at most.
+        """Return the requests in use by their address, in the order of the pools, except for those that are apart.
 
         Raises:
             BrokenStructureError, TargetReadError: a pool can't be read.
         """
-        found = self._pools.live(handles.REQUEST, MAX_LIVE + 1)
-        self.are_cut = len(found) > MAX_LIVE
-        return {address: self._reader.at(self._memory, address) for address in found[:MAX_LIVE]}
+        return self._read().by_address
+
+    def apart(self) -> Apart | None:
+        """Return the others, None where the device wants none of them apart."""
+        return self._read().apart
+
+    def unknown(self, addresses: Iterable[int]) -> set[int]:
+        """Return those of some addresses that no request in use has."""
+        found = set(addresses).difference(self.live())
+        apart = self.apart()
+        return found.difference(apart.addresses) if found and apart is not None else found
 
     def kind(self, request: views.MpirRequest) -> RequestKind:
         """Return what a request is for; UNDEFINED for a number that no release uses."""
         return self._kinds.get(request.kind, RequestKind.UNDEFINED)
+
+    def number(self, kind: RequestKind) -> int:
+        """Return the number of a kind of request."""
+        return next(number for number, meaning in self._kinds.items() if meaning is kind)
 
     def handle(self, request: views.MpirRequest) -> int:
         """Return the handle of a request as the program has it."""

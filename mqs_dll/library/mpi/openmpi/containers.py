@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.layouts.layout import Layouts
-from mqs_dll.library.layouts.view import Reader
+from mqs_dll.library.layouts.view import Reader, Rows
 from mqs_dll.library.memory import POINTER, WORD, Memory
 from mqs_dll.library.mpi.openmpi import views
 from mqs_dll.library.mpi.openmpi.symbols import Symbols, class_size
@@ -50,7 +50,7 @@ class Containers:
         self._next = views.OpalListItem.bind(layouts).offsets["opal_list_next"]
         self._array = views.OpalPointerArray.bind(layouts)
         self._pool = views.OpalFreeList.bind(layouts)
-        self._class_offset = views.OpalObject.bind(layouts).offsets["obj_class"]
+        self._object = views.OpalObject.bind(layouts)
         self._chunk_header = class_size(memory, symbols, layouts, "opal_free_list_item_t") or 0
 
     def pointer_array(self, address: int) -> list[tuple[int, int]]:
@@ -140,20 +140,16 @@ class Containers:
         counts = self._chunk_counts(address, pool, len(chunks))
         if stride % 8 or not reader.end <= stride < 1 << 20:
             raise BrokenStructureError(f"the pool at {address:#x} says that its elements are {stride} bytes apart")
-        state = reader.offsets["req_state"] // 4
         elements: list[RequestT] = []
         for chunk, count in zip(chunks, counts, strict=True):
             base = _align(chunk + self._chunk_header, pool.fl_frag_alignment)
-            data, offset = self._memory.locate(base, stride * count)
-            chunk_bytes = memoryview(data)[offset : offset + stride * count]
+            rows = Rows(base, count, stride, *self._memory.locate(base, stride * count))
             self._memory.charge_objects(2 * count)
-            classes = chunk_bytes.cast("Q")[self._class_offset // WORD :: stride // WORD].tolist()
-            if classes.count(pool.fl_frag_class) != count:
+            if self._object.column(rows, "obj_class").count(pool.fl_frag_class) != count:
                 raise BrokenStructureError(f"the pool at {address:#x} has elements of another class in a chunk")
-            states = chunk_bytes.cast("i")[state :: stride // 4].tolist()
+            states = reader.column(rows, "req_state")
             self._memory.charge_objects(len(reader.offsets) * (count - states.count(0)))
-            places = (index * stride for index, used in enumerate(states) if used)
-            elements.extend(reader.within(data, offset + place, base + place) for place in places)
+            elements.extend(reader.row(rows, place) for place, used in enumerate(states) if used)
         return elements
 
     def _chunk_counts(self, address: int, pool: views.OpalFreeList, chunks: int) -> list[int]:

@@ -328,6 +328,42 @@ def test_a_message_that_is_taken_is_none(recent: Process, state: int) -> None:
     assert recent.unexpected() == []
 
 
+@pytest.mark.parametrize("taken", [False, True])
+def test_messages_may_come_in_the_order_of_the_pool(process: Process, taken: bool) -> None:
+    """As long as none was taken; one that a probe has taken is no longer on the list of the others."""
+    second = process.next_address() + PAGE
+    process.message(7, BUSY, following=second + PAGE * taken)
+    if taken:
+        process.message(8, UNEXPECTED | 8, following=second)
+    process.message(9, RENDEZVOUS, following=second + PAGE * (taken + 1), context_id=2)
+    process.message(10)
+    shown = [(each.desired_tag, each.status) for each in process.unexpected()]
+    assert shown == [(7, Status.PENDING), (10, Status.COMPLETE)]
+
+
+def test_messages_whose_last_link_is_wild_are_shown_and_then_refused(recent: Process) -> None:
+    """Others may be behind the last one."""
+    recent.message(7, following=recent.next_address() + PAGE)
+    recent.message(8, following=0x1234560)
+    iterator = recent.device().unexpected(recent.entry(recent.world))
+    assert [next(iterator).desired_tag, next(iterator).desired_tag] == [7, 8]
+    with pytest.raises(BrokenStructureError, match="unexpected messages is broken"):
+        next(iterator)
+
+
+def test_a_message_that_may_be_taken_is_reported(recent: Process) -> None:
+    """What it is at lies outside of its request; the others are shown, and the communicator is found."""
+    broken = recent.message(7)
+    recent.message(8)
+    recent.put_known(views.AmRequest, broken, req=0x123456789000)
+    device = recent.device()
+    assert device.requests_of(recent.entry(recent.world)) == 0
+    iterator = device.unexpected(recent.entry(recent.world))
+    assert next(iterator).desired_tag == 8
+    with pytest.raises(BrokenStructureError, match=f"1 of the process's requests can't be read: {FIRST_HANDLE:#x}"):
+        next(iterator)
+
+
 def test_messages_for_unknown_communicators_are_counted(recent: Process) -> None:
     """A note on MPI_COMM_WORLD counts messages whose communicator this process hasn't made yet."""
     recent.message(7, context_id=0x1F0)

@@ -3,7 +3,7 @@
 - ``device``: ties all together, and says what the netmod hides; here a reader begins
 - ``traffic``: which request is what
 - ``receives``: receives in every state
-- ``arrivals``: messages that no receive has matched
+- ``arrivals``: messages that no receive has matched; ``unexpected``: their numbers
 - ``sends``: what is known of a send; ``cells``: by the cells of shared memory; ``postponed``: by the queue before them
 - ``self_path``: messages on communicators of one process
 - ``netmod``: what both netmods have in common; ``tag_codecs``: what their libraries' tags carry

@@ -8,13 +8,15 @@ the whole then. Source: src/mpid/ch4/src/mpidig_pt2pt_callbacks.c of 4.0.3 to 5.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mqs_dll.contract.abi import INVALID_RANK, Operation, Status
 from mqs_dll.library.memory import cached_per_sweep
 from mqs_dll.library.mpi import envelopes
 from mqs_dll.library.mpi.communicators import world_rank
-from mqs_dll.library.mpi.mpich import contexts, operations
-from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Message, Ch4Traffic
+from mqs_dll.library.mpi.mpich import contexts, operations, tags
+from mqs_dll.library.mpi.mpich.ch4.traffic import Ch4Traffic
+from mqs_dll.library.mpi.mpich.ch4.unexpected import Arrived
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.handles import COMM_WORLD
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
@@ -38,9 +40,11 @@ class Arrivals:
             BrokenStructureError: after them, when some may be missing, or their order isn't sure.
         """
         arrived = self._traffic.arrived()
-        for message in arrived.get(entry.receives_in, ()):
-            rank = message.source
-            yield _operation(message, rank, world_rank(entry.peers(), rank))
+        if mine := arrived.get(entry.receives_in):
+            peers = entry.peers()
+            for message in mine:
+                rank = message.source
+                yield _operation(message, rank, world_rank(peers, rank))
         known = self._known()
         for context_id in contexts.parts_of(entry.receives_in):
             if context_id not in known:
@@ -63,25 +67,30 @@ class Arrivals:
         return {entry.receives_in for entry in self._mpi.communicators.read()}
 
 
-def _operation(message: Ch4Message, rank: int, world: int) -> Operation:
+def _operation(message: Arrived, rank: int, world: int) -> Operation:
     """Return a message; its sender's rank is that of a part where it isn't known here."""
-    length = message.am.count
-    here = not message.state & (AM_BUSY | AM_RENDEZVOUS)
-    return envelopes.message(
-        Status.COMPLETE if here else Status.PENDING,
-        rank,
-        world,
-        message.tag,
-        length,
-        message.am.buffer if here and length else 0,
-        _how(message),
-        None if rank == message.source else f"from rank {message.source} of a part; its rank here is not known",
-        operations.FROM_SYNCHRONOUS_SEND if message.state & AM_PEER_SSEND else None,
-        operations.collective_text(message.am.context_id, message.tag),
+    source, tag, context_id, length, buffer, state = message
+    text = _text(
+        state & (AM_BUSY | AM_RENDEZVOUS | AM_PEER_SSEND),
+        length if state & AM_RENDEZVOUS else 0,
+        None if rank == source else source,
+        tag if contexts.is_collective(context_id) else None,
     )
+    here = not state & (AM_BUSY | AM_RENDEZVOUS)
+    status = Status.COMPLETE if here else Status.PENDING
+    return envelopes.message_with(text, status, rank, world, tag, length, buffer if here and length else 0)
 
 
-def _how(message: Ch4Message) -> str:
-    if message.state & AM_RENDEZVOUS:
-        return f"rendezvous: its {message.am.count} bytes are with the sender"
-    return "eager: a part of it is here" if message.state & AM_BUSY else "eager: all of it is here"
+@lru_cache(maxsize=64)
+def _text(state: int, length: int, part_rank: int | None, collective: int | None) -> tuple[bytes, ...]:
+    """Return the text of a message, which is that of most others."""
+    if state & AM_RENDEZVOUS:
+        how = f"rendezvous: its {length} bytes are with the sender"
+    else:
+        how = "eager: a part of it is here" if state & AM_BUSY else "eager: all of it is here"
+    return envelopes.lines(
+        how,
+        None if part_rank is None else f"from rank {part_rank} of a part; its rank here is not known",
+        operations.FROM_SYNCHRONOUS_SEND if state & AM_PEER_SSEND else None,
+        None if collective is None else tags.label(collective),
+    )

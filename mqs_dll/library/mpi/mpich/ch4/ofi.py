@@ -33,7 +33,7 @@ from mqs_dll.library.mpi.mpich.ch4.netmod import (
     OwnRequests,
 )
 from mqs_dll.library.mpi.mpich.ch4.tag_codecs import OfiTagForm, OfiTagForms
-from mqs_dll.library.mpi.mpich.ch4.traffic import ACTIVE_MESSAGE
+from mqs_dll.library.mpi.mpich.ch4.unexpected import ACTIVE_MESSAGE
 from mqs_dll.library.mpi.mpich.communicators import MpichEntry
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
 from mqs_dll.library.mpi.mpich.requests import RequestKind

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mqs_dll.contract.abi import UNKNOWN, Status
 from mqs_dll.contract.errors import BrokenStructureError, TargetReadError
 from mqs_dll.library.memory import cached_per_sweep
-from mqs_dll.library.mpi.mpich import contexts, views
+from mqs_dll.library.mpi.mpich import views
+from mqs_dll.library.mpi.mpich.ch4.unexpected import ACTIVE_MESSAGE, Messages, UnexpectedMessages
 from mqs_dll.library.mpi.mpich.links import lists_of
 from mqs_dll.library.mpi.mpich.persistent import Started
 from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
-from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXPECTED, DeviceRequest, RequestKind
-
-ACTIVE_MESSAGE = 1
-"""A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
+from mqs_dll.library.mpi.mpich.requests import AM_MATCHED, DeviceRequest, RequestKind
 
 PARTITIONED = (RequestKind.PART_SEND, RequestKind.PART_RECV)
 POINT_TO_POINT = (RequestKind.SEND, RequestKind.RECV, RequestKind.MPROBE)
@@ -32,7 +31,7 @@ MAX_HANDLES = 3
 
 
 class Ch4Message(DeviceRequest):
-    """A request of an active message: a receive, an unexpected message or a send."""
+    """A request of an active message: a receive, a message that a receive or a matched probe took, or a send."""
 
     __slots__ = ("am", "by_network", "extension", "state", "waits")
 
@@ -54,11 +53,6 @@ class Ch4Message(DeviceRequest):
         """What the request is at, 0 for a complete one."""
         self.waits = self.cancelled or (not self.complete and self.state == 0 and by_network is None)
         """Whether it is a receive that has no message, and gets none any more if it is cancelled."""
-
-    @property
-    def is_unexpected(self) -> bool:
-        """Whether it is a message that no receive has matched, and no matched probe has taken."""
-        return bool(self.state & AM_UNEXPECTED) and not self.state & (AM_DEQUEUED | AM_MATCHED)
 
     @property
     def has_message(self) -> bool:
@@ -128,7 +122,7 @@ class Sorted:
         self.of: defaultdict[int, OfCommunicator] = defaultdict(_nothing)
         """By the address of their communicator."""
         self.posted_in_order = True
-        self.arrived: defaultdict[int, list[Ch4Message]] = defaultdict(list)
+        self.arrived: Mapping[int, Messages] = {}
         """Messages that no receive has matched, by the context id of their communicator without the bit of collectives,
         in the order in which they came."""
         self.arrived_in_order = True
@@ -148,6 +142,7 @@ class Ch4Traffic:
         if self.has_shared_memory:
             self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
             self._extension = views.AmExtension.bind(layouts)
+            mpi.requests.new_apart = partial(UnexpectedMessages, mpi)
 
     def check_receives(self) -> None:
         """Make sure that all receives were found, and their order.
@@ -192,7 +187,7 @@ class Ch4Traffic:
         """Return the requests of all communicators."""
         return self._sorted().of.values()
 
-    def arrived(self) -> Mapping[int, list[Ch4Message]]:
+    def arrived(self) -> Mapping[int, Messages]:
         """Return ``Sorted.arrived``."""
         return self._sorted().arrived
 
@@ -202,13 +197,11 @@ class Ch4Traffic:
     def _sorted(self) -> Sorted:
         found = Sorted()
         posted: list[Ch4Message] = []
-        arrived: list[Ch4Message] = []
         for kind, message in self._active_messages(found):
             comm = message.common.comm
             if not comm:
-                if kind is RequestKind.RECV and message.is_unexpected:
-                    arrived.append(message)
-            elif kind is RequestKind.SEND:
+                continue
+            if kind is RequestKind.SEND:
                 found.of[comm].sends.append(message)
             elif kind is RequestKind.MPROBE:
                 found.of[comm].held.append(message)
@@ -221,9 +214,11 @@ class Ch4Traffic:
         posted, found.posted_in_order = _in_order(posted)
         for message in posted:
             found.of[message.common.comm].posted.append(message)
-        arrived, found.arrived_in_order = _in_order(arrived)
-        for message in arrived:
-            found.arrived[contexts.communicator_of(message.am.context_id)].append(message)
+        apart = self._mpi.requests.apart()
+        if isinstance(apart, UnexpectedMessages):
+            found.arrived, found.arrived_in_order, broken = apart.find()
+            if broken:
+                found.broken = sorted(found.broken + broken)  # as they lie in a pool
         return found
 
     def _active_messages(self, found: Sorted) -> Iterator[tuple[RequestKind, Ch4Message]]:
@@ -257,7 +252,8 @@ class Ch4Traffic:
             return None
         am = self._am.at(self._memory, request.address)
         extension = self._extension.at(self._memory, am.req) if request.cc else None
-        half = self._mpi.requests.live().get(request.anysrc_partner or 0) if request.cc else None
+        partner = request.anysrc_partner if request.cc else None
+        half = self._mpi.requests.live().get(partner) if partner else None
         return Ch4Message(request, am, extension, half if half is not None and not half.cc else None)
 
 
