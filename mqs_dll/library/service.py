@@ -230,8 +230,9 @@ class Service:
         """Start to list a queue of the communicator under the cursor; return the first, as next_operations does."""
         queues = self._moved(token)
         queues.setup_operation_iterator(_QUEUES[queue])
-        if queues.also_empty:
-            return Operations(b"", IS_END | sum([IS_END << 1 + each for each in queues.also_empty]))
+        empty = queues.take_empty()
+        if empty:
+            return Operations(b"", IS_END | sum([IS_END << 1 + each for each in empty]))
         try:
             return self.next_operations(token, most)
         except Exception as failure:

@@ -193,9 +193,8 @@ class ProcessSession(_BaseSession):
         self._operations: Iterator[Operation] | None = None
         self._failure: MqsError | None = None
         self._listed: set[tuple[int, Queue]] = set()
-        self.also_empty: tuple[Queue, ...] = ()
-        """The queues that are as empty as the one that was set up last, and count as set up, too: who sets up one of
-        them all the same starts a new sweep."""
+        self._is_known_empty = False
+        """Whether the communicator whose queue was set up last is known to have no operation in any."""
 
     def start(self) -> None:
         """Start a call: it may read as much as any."""
@@ -357,7 +356,7 @@ class ProcessSession(_BaseSession):
         Raises:
             NoInformation: the queue can't be seen in this process.
         """
-        self._operations = None
+        self._operations, self._is_known_empty = None, False
         entry = self._need_current()
         assert self._cursor is not None
         if (self._cursor, queue) in self._listed:
@@ -366,10 +365,22 @@ class ProcessSession(_BaseSession):
         mpi = self._attach()
         self._operations = mpi.operations(entry, queue)
         self._failure = None
-        self.also_empty = ()
-        if mpi.is_known_empty(entry):
-            self.also_empty = tuple([each for each in _QUEUES if (self._cursor, each) not in self._listed])
-            self._listed.update([(self._cursor, each) for each in self.also_empty])
+        self._is_known_empty = mpi.is_known_empty(entry)
+
+    def take_empty(self) -> tuple[Queue, ...]:
+        """Return the queues that are as empty as the one that was set up last. They count as set up from now on.
+
+        Who sets up one of them all the same starts a new sweep.
+        """
+        if not self._is_known_empty:
+            return ()
+        with self.lock:
+            here = self._cursor
+            if here is None:
+                return ()
+            empty = tuple([each for each in _QUEUES if (here, each) not in self._listed])
+            self._listed.update([(here, each) for each in empty])
+        return empty
 
     @_call
     def next_operation(self) -> Operation | None:

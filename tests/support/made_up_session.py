@@ -78,7 +78,7 @@ class Process:
         self.place = 0
         self.operations: Iterator[Operation] = iter(())
         self.breaks_off = False
-        self.also_empty: tuple[Queue, ...] = ()
+        self.empty: tuple[Queue, ...] = ()
 
     def has_queues(self) -> str:
         """Return what the process callbacks answered."""
@@ -130,9 +130,13 @@ class Process:
         with self.lock:
             receives = [OPERATION, *(OPERATION._replace(actual_tag=number) for number in range(MORE))]
             is_empty = queue is Queue.SENDS and self.place == WITHOUT_SENDS
-            self.also_empty = (Queue.UNEXPECTED,) * is_empty
+            self.empty = (Queue.UNEXPECTED,) * is_empty
             self.breaks_off = queue is Queue.SENDS and not is_empty
             self.operations = iter(receives if queue is Queue.RECEIVES else [OPERATION] * self.breaks_off)
+
+    def take_empty(self) -> tuple[Queue, ...]:
+        """Return what was said with the queue."""
+        return self.empty
 
     def next_operations(self, listed: list[Operation], most: int) -> bool:
         """Append the next operations."""
