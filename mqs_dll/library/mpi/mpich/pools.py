@@ -82,6 +82,7 @@ class Pools:
         self.by_class = by_class
         self._alloc = views.ObjectAlloc.bind(layouts)
         self._head = views.ObjectHead.bind(layouts)
+        self._frees_with_reference = _frees_with_reference(layouts)
 
     def size_of(self, cls: int) -> int:
         """Return the bytes of an object of a class.
@@ -131,7 +132,7 @@ class Pools:
         """Return the addresses of a class's objects in use, pool by pool, in the order of their handles.
 
         The predefined ones are in no pool. An object is in use while its reference count isn't 0, the same as not being
-        on the pool's chain of free ones.
+        on the pool's chain of free ones, but for communicators that 5.0 makes for the node: both are looked at there.
 
         Args:
             cls: the class.
@@ -227,7 +228,9 @@ class Pools:
         before it, until there are as many in use as its record says.
         """
         arrays = list(self.arrays(pool))
-        left = self._count_in_use(pool, sum(array.objects for array in arrays))
+        objects = sum(array.objects for array in arrays)
+        left = self._count_in_use(pool, objects)
+        free = _Free(self._chain(self._alloc.at(self.memory, pool.record).avail, objects))
         read = 0
         for array in arrays:
             start = 0
@@ -240,6 +243,13 @@ class Pools:
                 _check_heads(self._head.column(rows, "handle"), array.first_handle, pool)
                 counts = self._head.column(rows, "ref_count")
                 places = [place for place, references in enumerate(counts) if references]
+                if places and pool.cls == handles.COMM and self._frees_with_reference:
+                    links = self._head.column(rows, "next")
+                    places = [
+                        place
+                        for place in places
+                        if not (_is_link(links[place], arrays, pool) and address + place * pool.size in free)
+                    ]
                 yield rows, places
                 left -= len(places)
                 start += count
@@ -252,6 +262,44 @@ class Pools:
         if free is None or counts.num_allocated != objects or not 0 <= free <= objects:
             return objects
         return objects - free
+
+
+class _Free:
+    """A pool's chain of free objects, which is read as far as is needed: those that were freed last come first."""
+
+    def __init__(self, chain: Iterator[int]) -> None:
+        self._chain = chain
+        self._known: set[int] = set()
+
+    def __contains__(self, address: int) -> bool:
+        """Return whether an object is on it.
+
+        Raises:
+            BrokenStructureError, TargetReadError: the chain can't be followed.
+        """
+        while address not in self._known:
+            following = next(self._chain, None)
+            if following is None:
+                return False
+            self._known.add(following)
+        return True
+
+
+def _frees_with_reference(layouts: Layouts) -> bool:
+    """Return whether communicators of the node are freed with the one reference that they have (MPIR_Subcomm_free).
+
+    So it is since 5.0, which has the number of a communicator in the word where a free one has the link.
+    """
+    if views.Comm.struct not in layouts:
+        return False
+    context_id = layouts.offset(views.Comm.struct, "context_id")
+    link = views.ObjectHead.bind(layouts).offsets["next"]
+    return context_id is not None and link <= context_id < link + WORD
+
+
+def _is_link(word: int, arrays: Iterable[Objects], pool: ObjectPool) -> bool:
+    """Return whether a word can be what a free object links to."""
+    return word == 0 or any(0 <= word - array.address < array.objects * pool.size for array in arrays)
 
 
 def _check_heads(heads: Sequence[int], first_handle: int, pool: ObjectPool) -> None:
@@ -331,6 +379,7 @@ class _Finder:
         self._library = library
         self._alloc = views.ObjectAlloc.bind(layouts)
         self._head = views.ObjectHead.bind(layouts)
+        self._frees_with_reference = _frees_with_reference(layouts)
         self._stride = layouts.struct(views.ObjectAlloc.struct).size
 
     def records_from(self, address: int, cls: int) -> list[ObjectPool]:
@@ -443,7 +492,8 @@ class _Finder:
     def _is_free(self, address: int, cls: int) -> bool:
         head = self._head.at(self._memory, address)
         is_of_pool = handles.kind_of(head.handle) in (handles.DIRECT, handles.INDIRECT)
-        return is_of_pool and handles.class_of(head.handle) == cls and head.ref_count == 0
+        references = int(cls == handles.COMM and self._frees_with_reference)
+        return is_of_pool and handles.class_of(head.handle) == cls and 0 <= head.ref_count <= references
 
     def _begin_with(self, address: int, size: int, handle: int) -> bool:
         """Return whether the first two objects of an array have its handles, except for the number of their pool.

@@ -90,6 +90,20 @@ def test_objects_in_use_are_those_with_references(process: Process) -> None:
     assert process.pools().live(handles.COMM) == [DIRECT, DIRECT + SIZE, HEAP + PAGE + 1023 * SIZE]
 
 
+def test_a_communicator_that_was_freed_with_its_reference_is_not_in_use(process: Process) -> None:
+    """MPICH 5.0 leaves a communicator of the node one reference when it frees it: the chain of free ones tells."""
+    block = HEAP + PAGE
+    process.write(RECORD, "Q", block + 5 * SIZE)
+    process.object(block + 5 * SIZE, 0xC4000005, 1, DIRECT + SIZE)
+    process.object(DIRECT + SIZE, 0x84000001, 1, DIRECT + 2 * SIZE)
+    process.object(DIRECT + 3 * SIZE, 0x84000003, 1)
+    for live, handle in ((DIRECT, 0x84000000), (block + 1023 * SIZE, 0xC4000000 + 1023)):
+        process.object(live, handle, 1, 0x1234 << 32)
+    layouts = Layouts([ALLOC, HEAD, StructLayout("MPIR_Comm", SIZE, {"context_id": 12}, "made up")])
+    found = pools.find(process.memory(), layouts, LIBRARY, {})
+    assert found.live(handles.COMM) == [DIRECT, block + 1023 * SIZE]
+
+
 def test_no_more_objects_are_searched_for_than_asked_for(process: Process) -> None:
     """The first ones, by their handles."""
     assert process.pools().live(handles.COMM, 2) == [DIRECT, DIRECT + SIZE]
