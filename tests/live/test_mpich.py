@@ -314,6 +314,24 @@ def test_requests_of_several_vcis_are_all_shown(mpi: Mpi, transport: Transport, 
                 assert compare_operations(truth, shown, process.fetch) == []
 
 
+RECEIVES_WHAT_IS_LEFT = [
+    each for each in mpichs() if each.name.startswith(("mpich-4.1", "mpich-4.2", "mpich-4.3", "mpich-5"))
+]
+"""What receives, when a communicator is freed, the messages on it that nobody has received."""
+
+
+@pytest.mark.parametrize("mpi", RECEIVES_WHAT_IS_LEFT, ids=lambda mpi: mpi.name)
+def test_a_message_that_goes_with_its_communicator_does_no_harm(mpi: Mpi, compiler: Compiler) -> None:
+    """MPICH 4.1 gives a request that it takes for it the null handle, and keeps that for whoever uses it next."""
+    transport = mpi.transports[0]
+    with running(compiler, mpi, transport, "unmatched", 2) as job:
+        for truth in (Truth.from_json(each, transport.name) for each in job.wait_until_ready()):
+            with LiveProcess(truth.pid) as process:
+                shown = read_direct([truth.pid])[0].communicators
+                assert compare_communicators(truth, shown) == []
+                assert compare_operations(truth, shown, process.fetch) == []
+
+
 @pytest.mark.parametrize(
     ("transport", "room", "find"),
     [(NETMOD_UCX, ucx, "find_worker"), (OFI_TCP, ofi_contexts, "find_endpoint")],

@@ -32,6 +32,15 @@ def first(kind: int, cls: int) -> int:
     return kind << 30 | cls << 26
 
 
+def null(cls: int) -> int:
+    """Return the null handle of a class: 0x2c000000 is MPI_REQUEST_NULL.
+
+    4.1 gives it to each request with which MPI_Comm_free receives a message that nobody has received, and to the next
+    operation that uses the same request (src/mpi/comm/commutil.c, MPIR_Wait).
+    """
+    return cls << 26
+
+
 def kind_of(handle: int) -> int:
     """Return BUILTIN, DIRECT, INDIRECT, or 0 for a null handle."""
     return handle >> 30

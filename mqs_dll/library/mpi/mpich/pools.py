@@ -308,8 +308,8 @@ def _check_heads(heads: Sequence[int], first_handle: int, pool: ObjectPool) -> N
     Raises:
         BrokenStructureError: it holds something else.
     """
-    top = first_handle >> 26
-    if any(head >> 26 != top for head in heads):
+    tops = {first_handle >> 26, handles.null(pool.cls) >> 26}
+    if any(head >> 26 not in tops for head in heads):
         raise BrokenStructureError(f"the pool at {pool.record:#x} has objects of another class")
 
 
@@ -397,7 +397,12 @@ class _Finder:
         return [*reversed(before), first, *self._more_like(first, self._stride)]
 
     def _more_like(self, first: ObjectPool, stride: int) -> list[ObjectPool]:
-        """Return the pools of the records that follow one in an array, by a stride that may be negative."""
+        """Return the pools of the records that follow one in an array, by a stride that may be negative.
+
+        Raises:
+            BrokenStructureError: a record is like the one beside it, but contradicts itself. (Where it counted as none,
+                the others might be taken for all, and hold nothing.)
+        """
         found = []
         for address in range(first.record + stride, first.record + REQUEST_POOLS * stride, stride):
             pool = self.pool_at(address, like=first) if self._library.holds(address, abs(stride)) else None
@@ -450,17 +455,21 @@ class _Finder:
         Raises:
             TargetReadError: there is one whose objects can't be read: it has them among the library's variables, or it
                 is like the one that lies beside it. Anything else that leads to what can't be read is none.
+            BrokenStructureError: there is one that is like the one that lies beside it, and contradicts itself.
         """
         record = self._alloc.at(self._memory, address)
-        is_like = like is None or (record.kind, record.size) == (like.cls, like.size)
+        if like is not None and (record.kind, record.size) != (like.cls, like.size):
+            return None
         try:
-            if not is_like or not self._is_plausible(record) or not self._has_objects(record):
-                return None
+            if self._is_plausible(record) and self._has_objects(record):
+                return ObjectPool(address, record.kind, record.size)
         except TargetReadError:
             if record.direct or like is not None:
                 raise
-            return None
-        return ObjectPool(address, record.kind, record.size)
+        if like is not None:
+            name = handles.CLASSES[like.cls]
+            raise BrokenStructureError(f"the pool of {name} at {address:#x} doesn't fit the objects that it points at")
+        return None
 
     def _is_plausible(self, record: views.ObjectAlloc) -> bool:
         return (
@@ -491,14 +500,17 @@ class _Finder:
 
     def _is_free(self, address: int, cls: int) -> bool:
         head = self._head.at(self._memory, address)
-        is_of_pool = handles.kind_of(head.handle) in (handles.DIRECT, handles.INDIRECT)
+        is_builtin = handles.kind_of(head.handle) == handles.BUILTIN
         references = int(cls == handles.COMM and self._frees_with_reference)
-        return is_of_pool and handles.class_of(head.handle) == cls and 0 <= head.ref_count <= references
+        return not is_builtin and handles.class_of(head.handle) == cls and 0 <= head.ref_count <= references
 
     def _begin_with(self, address: int, size: int, handle: int) -> bool:
         """Return whether the first two objects of an array have its handles, except for the number of their pool.
 
-        Requests of the second and further virtual interfaces carry that from the first time that they are used.
+        Requests of the second and further virtual interfaces carry that from the first time that they are used. One of
+        the two may have lost its handle.
         """
-        heads = (self._head.at(self._memory, address + index * size).handle for index in (0, 1))
-        return all(head >> 26 == handle >> 26 and head & INDEX == index for index, head in enumerate(heads))
+        null = handles.null(handles.class_of(handle))
+        heads = [self._head.at(self._memory, address + index * size).handle for index in (0, 1)]
+        are_its_own = [head >> 26 == handle >> 26 and head & INDEX == index for index, head in enumerate(heads)]
+        return all(own or head == null for own, head in zip(are_its_own, heads, strict=True)) and any(are_its_own)

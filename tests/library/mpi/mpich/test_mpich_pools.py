@@ -104,6 +104,15 @@ def test_a_communicator_that_was_freed_with_its_reference_is_not_in_use(process:
     assert found.live(handles.COMM) == [DIRECT, block + 1023 * SIZE]
 
 
+@pytest.mark.parametrize("index", [0, 1, 2, 500])
+def test_an_object_that_has_lost_its_handle_is_one_of_its_pool(process: Process, index: int) -> None:
+    """MPICH 4.1 overwrites the handle of a request that it frees with the null handle: one in use, free, the first."""
+    found = [DIRECT, DIRECT + SIZE, HEAP + PAGE + 1023 * SIZE]
+    address = DIRECT + index * SIZE if index < 4 else HEAP + PAGE + index * SIZE
+    process.object(address, 0x04000000, int(index < 2))
+    assert process.pools().live(handles.COMM) == found
+
+
 def test_no_more_objects_are_searched_for_than_asked_for(process: Process) -> None:
     """The first ones, by their handles."""
     assert process.pools().live(handles.COMM, 2) == [DIRECT, DIRECT + SIZE]
@@ -156,6 +165,18 @@ def test_a_record_whose_first_free_object_is_not_free_is_none(process: Process, 
     """The chain of free objects must start with a free object of the class."""
     process.object(DIRECT + 2 * SIZE, handle, references)
     assert process.pools().by_class[handles.COMM] == []
+
+
+@pytest.mark.parametrize("stride", [-64, 64])
+def test_a_pool_that_contradicts_itself_is_not_overlooked_beside_another(process: Process, stride: int) -> None:
+    """Requests have an array of pools: without one of them the others might be taken for all, and hold nothing."""
+    process.record(kind=handles.REQUEST)
+    for index in range(4):
+        process.object(DIRECT + index * SIZE, 0x88000000 + index, 0)
+    process.write(RECORD + stride, "QiiQiiii", 0, 0, 0, 0, 0, handles.REQUEST, SIZE, 0)
+    layouts = Layouts([ALLOC, HEAD, StructLayout("MPIR_Request", SIZE, {}, "made up")])
+    with pytest.raises(BrokenStructureError, match="doesn't fit the objects"):
+        pools.find(process.memory(), layouts, LIBRARY, {})
 
 
 def test_an_unused_record_gives_way_to_one_in_use(process: Process) -> None:
