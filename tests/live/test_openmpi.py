@@ -102,7 +102,7 @@ def test_messages_that_came_too_early_are_counted(mpi: Mpi, compiler: Compiler) 
             (foreign,) = found["world"].queues[Queue.UNEXPECTED].operations
             assert early.extra_text[0].startswith(b"2 came too early")
             assert (early.desired_local_rank, early.desired_global_rank, early.desired_tag) == (0, 0, -1)
-            assert foreign.extra_text[0].startswith(b"2 for communicators that this process has not made yet")
+            assert foreign.extra_text[0].startswith(b"2 for communicators that this process doesn't have")
             assert foreign.extra_text[1] == b"their numbers: %d" % number
 
 

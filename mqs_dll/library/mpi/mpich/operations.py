@@ -74,6 +74,6 @@ def early_notes(numbers: Mapping[int, int], communicators: MpichCommunicators) -
             unknown.pop(entry.receives_in, None)
     if unknown:
         yield envelopes.note(
-            f"{sum(unknown.values())} for communicators that this process has not made yet",
+            f"{sum(unknown.values())} for communicators that this process doesn't have",
             "their numbers: " + ", ".join(map(str, sorted(unknown))),
         )

@@ -382,7 +382,7 @@ class CmOverOfi(Cm):
     def unexpected(self, entry: OmpiEntry) -> Iterator[Operation]:
         """Yield the messages of a communicator in the order in which a receive from anybody finds them.
 
-        A note on MPI_COMM_WORLD counts those for communicators that this process has not made yet.
+        A note on MPI_COMM_WORLD counts those for communicators that this process doesn't have.
 
         Raises:
             BrokenStructureError: after those that could be reached.

@@ -94,16 +94,16 @@ def early_notes(arrived: Mapping[int, Sized], known: Container[int]) -> Iterator
 
 
 def foreign_note(numbers: Counter[int], broken: str | None = None) -> Operation:
-    """Return a note of how many messages are for communicators that a process has not made yet.
+    """Return a note of how many messages are for communicators that a process doesn't have: not yet, or no longer.
 
     Args:
         numbers: of messages, by the number of their communicator.
         broken: why some may be missing.
     """
     if not numbers:
-        return note("messages for communicators that this process has not made yet can't be seen", broken)
+        return note("messages for communicators that this process doesn't have can't be seen", broken)
     return note(
-        f"{numbers.total()} for communicators that this process has not made yet",
+        f"{numbers.total()} for communicators that this process doesn't have",
         "their numbers: " + ", ".join(map(str, sorted(numbers))),
         broken,
     )

@@ -320,7 +320,7 @@ def test_messages_for_unknown_communicators_are_counted(process: Process) -> Non
     process.message(8, EAGER, context_id=0x1F0)
     (shown,) = process.unexpected()
     assert (shown.desired_local_rank, shown.desired_tag, shown.actual_length) == (-1, -1, -1)
-    assert text(shown) == "2 for communicators that this process has not made yet | their numbers: 496"
+    assert text(shown) == "2 for communicators that this process doesn't have | their numbers: 496"
 
 
 @pytest.mark.parametrize(("cc", "references", "words"), [(1, 1, phrases.FREED()), (1, 2, None), (0, 1, None)])
