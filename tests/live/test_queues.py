@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import weakref
 from collections import Counter
 from contextlib import ExitStack
 from typing import Any
@@ -54,6 +56,7 @@ from tests.support.scenes import (
     scenes,
     scenes_and_ways,
 )
+from tests.support.sweep import sweep
 from tests.support.truth.collectives import missing_collectives
 from tests.support.truth.communicators import compare_communicators, compare_ids, ids_of_worlds, pair
 from tests.support.truth.partly import queues_in_part
@@ -380,6 +383,22 @@ def leaves_no_datatype(truth: Truth, operation: TrueOperation, communicator: Tru
 
 
 # ---------------------------------------------------------------- layouts, and the matrix of all this
+
+
+@scenes(places(SENDS))
+def test_a_session_that_has_ended_is_gone_at_once(scene: Scene) -> None:
+    """Nothing of it waits for Python to look for cycles: a debugger that starts many would hold more with each."""
+    process = scene.processes[0]
+    gc.disable()
+    try:
+        queues = Library().setup_image(process.image).setup_process(process)
+        sweep(queues)
+        memory = weakref.ref(queues._memory)
+        queues.close()
+        del queues
+        assert memory() is None
+    finally:
+        gc.enable()
 
 
 @scenes(places(SENDS))

@@ -142,7 +142,8 @@ class Ch4Traffic:
         if self.has_shared_memory:
             self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
             self._extension = views.AmExtension.bind(layouts)
-            mpi.requests.new_apart = partial(UnexpectedMessages, mpi)
+            receive = mpi.requests.number(RequestKind.RECV)
+            mpi.requests.new_apart = partial(UnexpectedMessages, mpi.memory, mpi.layouts, receive)
 
     def check_receives(self) -> None:
         """Make sure that all receives were found, and their order.

@@ -14,11 +14,12 @@ from itertools import compress, count
 from typing import NamedTuple
 
 from mqs_dll.contract.errors import TargetReadError
+from mqs_dll.library.layouts.layout import Layouts
 from mqs_dll.library.layouts.view import Rows
+from mqs_dll.library.memory import Memory
 from mqs_dll.library.mpi.mpich import contexts, views
 from mqs_dll.library.mpi.mpich.links import lists_of
-from mqs_dll.library.mpi.mpich.process_context import MpichProcessContext
-from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXPECTED, RequestKind
+from mqs_dll.library.mpi.mpich.requests import AM_DEQUEUED, AM_MATCHED, AM_UNEXPECTED
 
 ACTIVE_MESSAGE = 1
 """A request's type, since 4.1.0 (MPIDI_REQ_TYPE_AM)."""
@@ -72,14 +73,13 @@ class Found(NamedTuple):
 class UnexpectedMessages:
     """The requests of one process that are unexpected messages if what lies outside of them says so."""
 
-    def __init__(self, mpi: MpichProcessContext) -> None:
-        """Start with none, for a process that has shared memory."""
-        self._memory = mpi.memory
-        layouts = mpi.layouts
+    def __init__(self, memory: Memory, layouts: Layouts, receive: int) -> None:
+        """Start with none, for a process that has shared memory, and a number for the kind of a receive."""
+        self._memory = memory
         self._common = views.MpirRequest.bind(layouts)
         self._am = views.by_context_id(views.AmRequest, views.NarrowAmRequest, layouts).bind(layouts)
         self._extension = views.AmExtension.bind(layouts)
-        self._receive = mpi.requests.number(RequestKind.RECV)
+        self._receive = receive
         self._has_type = "type" in self._common.offsets
         self.addresses = array("Q")
         self._links = array("Q")
