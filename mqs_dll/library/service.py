@@ -232,7 +232,7 @@ class Service:
         queues.setup_operation_iterator(_QUEUES[queue])
         empty = queues.take_empty()
         if empty:
-            return Operations(b"", IS_END | sum([IS_END << 1 + each for each in empty]))
+            return Operations(b"", IS_END | empty << 1)
         try:
             return self.next_operations(token, most)
         except Exception as failure:

@@ -49,7 +49,7 @@ STANDARD_TEXTS = {
 }
 
 
-_QUEUES = tuple(Queue)
+_ALL_QUEUES = sum(1 << queue for queue in Queue)
 
 
 @lru_cache(maxsize=256)
@@ -192,7 +192,8 @@ class ProcessSession(_BaseSession):
         self._cursor: int | None = None
         self._operations: Iterator[Operation] | None = None
         self._failure: MqsError | None = None
-        self._listed: set[tuple[int, Queue]] = set()
+        self._listed: dict[int, int] = {}
+        """By the place of a communicator: the queues that were set up in this sweep, a bit for each."""
         self._is_known_empty = False
         """Whether the communicator whose queue was set up last is known to have no operation in any."""
 
@@ -359,27 +360,27 @@ class ProcessSession(_BaseSession):
         self._operations, self._is_known_empty = None, False
         entry = self._need_current()
         assert self._cursor is not None
-        if (self._cursor, queue) in self._listed:
+        if self._listed.get(self._cursor, 0) & 1 << queue:
             self._revalidate()
-        self._listed.add((self._cursor, queue))
+        self._listed[self._cursor] = self._listed.get(self._cursor, 0) | 1 << queue
         mpi = self._attach()
         self._operations = mpi.operations(entry, queue)
         self._failure = None
         self._is_known_empty = mpi.is_known_empty(entry)
 
-    def take_empty(self) -> tuple[Queue, ...]:
-        """Return the queues that are as empty as the one that was set up last. They count as set up from now on.
+    def take_empty(self) -> int:
+        """Return the queues that are as empty as the one that was set up last, a bit for each; they count as set up.
 
         Who sets up one of them all the same starts a new sweep.
         """
         if not self._is_known_empty:
-            return ()
+            return 0
         with self.lock:
             here = self._cursor
             if here is None:
-                return ()
-            empty = tuple([each for each in _QUEUES if (here, each) not in self._listed])
-            self._listed.update([(here, each) for each in empty])
+                return 0
+            empty = _ALL_QUEUES & ~self._listed.get(here, 0)
+            self._listed[here] = _ALL_QUEUES
         return empty
 
     @_call

@@ -78,7 +78,7 @@ class Process:
         self.place = 0
         self.operations: Iterator[Operation] = iter(())
         self.breaks_off = False
-        self.empty: tuple[Queue, ...] = ()
+        self.empty = 0
 
     def has_queues(self) -> str:
         """Return what the process callbacks answered."""
@@ -130,11 +130,11 @@ class Process:
         with self.lock:
             receives = [OPERATION, *(OPERATION._replace(actual_tag=number) for number in range(MORE))]
             is_empty = queue is Queue.SENDS and self.place == WITHOUT_SENDS
-            self.empty = (Queue.UNEXPECTED,) * is_empty
+            self.empty = is_empty << Queue.UNEXPECTED
             self.breaks_off = queue is Queue.SENDS and not is_empty
             self.operations = iter(receives if queue is Queue.RECEIVES else [OPERATION] * self.breaks_off)
 
-    def take_empty(self) -> tuple[Queue, ...]:
+    def take_empty(self) -> int:
         """Return what was said with the queue."""
         return self.empty
 
